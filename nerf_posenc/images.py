@@ -140,7 +140,7 @@ class Image:
     @property
     def resolution(self) -> int:
         """Samples across [-1, 1]; fewer of fitted pixels that are spread among those held out."""
-        valid = self.valid if self.weights is not None else None
+        valid = self.valid if self.weights is not None and self.is_one_grid else None
         share = 1.0 if valid is None else self.num_fitted / int(valid.count_nonzero())
         return max(1, round(max(self.size) * math.sqrt(share)))
 
@@ -295,10 +295,19 @@ class MuLaw:
 
 
 def unit_range(pixels: Shaped[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Values in [0, 1] of 8 or 16 bits without a sign, exactly rounded; others as they are."""
-    largest = _LARGEST.get(pixels.dtype)
-    if largest is None:
+    """Values in [0, 1] of 8 or 16 bits without a sign, exactly rounded; floats as they are.
+
+    Raises:
+        TypeError: If the values are of another type: 8 bits in int64 do not say that they are.
+    """
+    if pixels.is_floating_point():
         return pixels
+    largest = 1 if pixels.dtype == torch.bool else _LARGEST.get(pixels.dtype)
+    if largest is None:
+        raise TypeError(
+            f"pixels must be floating-point values in [0, 1], uint8, uint16 or bool; got "
+            f"{pixels.dtype}: convert them, as by .to(torch.uint8)"
+        )
     # A divisor on the device: by one on the host, GPUs multiply by a rounded reciprocal.
     return pixels.float() / torch.full((), float(largest), device=pixels.device)
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import Encoder
+from nerf_posenc.images import MuLaw
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import predict
 
@@ -63,6 +64,12 @@ class ImageFit(CoordinateFit):
     The coordinates are (x, y): x right, y down, the longer side spanning [-1, 1].
     """
 
+    @property
+    def tone(self) -> MuLaw | None:
+        """Curve by which the values are linear light; None if they are as stored."""
+        numbers = {name: float(self.facts[name]) for name in ("peak", "mu") if name in self.facts}
+        return MuLaw(**numbers) if numbers else None
+
     def render(
         self, size: int | None = None, *, window: Window | None = None
     ) -> Float[Tensor, "height width 3"]:
@@ -107,7 +114,11 @@ class ImageFit(CoordinateFit):
         for part in y.split(down * max(1, num_pixels // (across * down * columns))):
             grid = torch.stack(torch.meshgrid(x, part, indexing="xy"), dim=-1).float()
             samples = self(grid).clamp(0, 1).unflatten(0, (-1, down)).unflatten(2, (-1, across))
-            yield samples.mean((1, 3)).cpu()
+            # Means are of light, where the image holds light.
+            tone = self.tone if across * down > 1 else None
+            light = samples if tone is None else tone.light(samples)
+            mean = light.mean((1, 3))
+            yield (mean if tone is None else tone.values(mean)).cpu()
 
     def _window(self, window: Window | None) -> Window:
         if window is None:

@@ -39,7 +39,7 @@ def psnr(
             not read. None for 1 everywhere.
 
     Returns:
-        PSNR in dB; infinite if the two are equal, NaN if a value is NaN.
+        PSNR in dB; infinite if the two are equal, NaN if a value is NaN or no pixel counts.
 
     Raises:
         ValueError: If the shapes differ.
@@ -51,7 +51,9 @@ def psnr(
     """
     require_equal_shapes(prediction, target)
     count = target.numel() if weights is None else float(weights.sum()) * target.shape[-1]
-    return psnr_from_mse(squared_error(prediction, target, weights) / (count or 1))
+    if not count:
+        return math.nan
+    return psnr_from_mse(squared_error(prediction, target, weights) / count)
 
 
 def squared_error(
@@ -102,6 +104,7 @@ def ssim(
     prediction: Shaped[Tensor, "height width channels"],
     target: Shaped[Tensor, "height width channels"],
     valid: Bool[Tensor, "height width"] | None = None,
+    scored: Bool[Tensor, "height width"] | None = None,
 ) -> float:
     r"""Structural similarity (Wang et al. 2004, equation 13), mean over pixels and channels.
 
@@ -112,8 +115,9 @@ def ssim(
     Args:
         prediction: image with peak 1, clamped to [0, 1] first, or of 8 or 16 bits without a sign.
         target: the original, of the same shape, likewise.
-        valid: pixels that are compared: windows around others are left out, and other pixels in
-            a window count as equal. None for all.
+        valid: pixels that have a value: windows around others are left out, and other pixels in a
+            window count as equal. None for all.
+        scored: pixels whose windows the mean is over, of those that are valid; None for all.
 
     Returns:
         SSIM in [-1, 1]; NaN if a side is shorter than the window's 11 pixels.
@@ -135,9 +139,10 @@ def ssim(
     # Centers of the windows that lie within the image.
     centers = slice(margin // 2, -(margin // 2))
     count = (height - margin) * (width - margin)
-    if valid is not None:
-        valid = valid.cpu()
-        count = int(valid[centers, centers].count_nonzero())
+    given = [mask.cpu() for mask in (valid, scored) if mask is not None]
+    around = given[0] & given[-1] if given else None
+    if around is not None:
+        count = int(around[centers, centers].count_nonzero())
         if count == 0:
             return math.nan
     # In tiles that stay in a CPU's cache.
@@ -148,11 +153,12 @@ def ssim(
                 unit_range(values[tile].detach().cpu()).clamp(0, 1).permute(2, 0, 1).double()
                 for values in (prediction, target)
             )
-            if valid is None:
+            if around is None:
                 total += float(_similarity(x, y).sum())
                 continue
-            x, y = (torch.where(valid[tile], values, 0.0) for values in (x, y))
-            inside = valid[tile][centers, centers]
+            if valid is not None:
+                x, y = (torch.where(valid.cpu()[tile], values, 0.0) for values in (x, y))
+            inside = around[tile][centers, centers]
             total += float(_similarity(x, y)[:, inside].sum())
     return total / (count * channels)
 

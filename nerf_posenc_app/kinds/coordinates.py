@@ -43,7 +43,7 @@ SSIM = Measure(
     "",
     4,
     meaning="Structural similarity, 1 for equal images: Wang et al. 2004, 11 x 11 Gaussian window, "
-    "sigma 1.5, mean over channels, and over all windows around pixels that no mask leaves out",
+    "sigma 1.5, mean over channels, and over all windows around the scored pixels",
 )
 
 CITATIONS = (

@@ -57,7 +57,23 @@ class ImageFinder:
         self._listings: dict[Path, tuple[dict[str, Path], dict[str, list[Path]]]] = {}
 
     def find(self, name: str) -> Path | None:
-        """Find an image by its name, with or without suffix; None if there is none.
+        """Find an image by its name, with or without suffix, and note it; None if there is none.
+
+        Raises:
+            SceneError: If the name leads out of the folder.
+        """
+        path = self.locate(name)
+        if path is None:
+            self.missing.append(name)
+            return None
+        inner = path.relative_to(self.folder.resolve())
+        if not (self.folder / name).is_file() and inner.with_suffix("") != Path(name):
+            self._renamed[name] = inner
+        self._found[name] = path
+        return path
+
+    def locate(self, name: str) -> Path | None:
+        """Find an image as `find` does, without noting it.
 
         Raises:
             SceneError: If the name leads out of the folder.
@@ -71,15 +87,9 @@ class ImageFinder:
             path = near
         else:
             near = None if path.is_file() else self._near(name) or self._of_another_machine(name)
-        if not path.is_file() or near is not None:
-            if near is None:
-                self.missing.append(name)
-                return None
-            path = path_inside(self.folder, str(near.relative_to(self.folder)))
-            if near.relative_to(self.folder).with_suffix("") != Path(name):
-                self._renamed[name] = near.relative_to(self.folder)
-        self._found[name] = path
-        return path
+        if near is not None:
+            return path_inside(self.folder, str(near.relative_to(self.folder)))
+        return path if path.is_file() else None
 
     def _of_another_machine(self, name: str) -> Path | None:
         parts = PurePosixPath(name.replace("\\", "/")).parts
@@ -153,6 +163,9 @@ class ImageFinder:
             for file in extra
             if not any(file.stem[:i] in stems for i, c in enumerate(file.stem) if c in "_.-")
         ]
+        masks = [f.name for f in extra if f.stem.removesuffix("_mask") in stems - {f.stem}]
+        if masks:
+            notes.append(f"not read: {listed(masks)}; put masks into masks/, named as their images")
         if unposed:
             notes.append(
                 f"{len(unposed)} images beside those of {source} have no pose: {listed(unposed)}"

@@ -16,7 +16,7 @@ from nerf_posenc.radiance.rays import camera_rays, ray_aabb_intersect
 from nerf_posenc.radiance.views import Scene, SurfacePoints, Views, premultiplied
 from scenes.errors import SceneError
 from scenes.image_files import stored_pixels
-from scenes.posed.masks import Mask, mask_beside, read_masks
+from scenes.posed.masks import Mask, MaskFinder, read_masks
 from scenes.reading.pixel_stacks import mapped_note, stack_images
 from scenes.reading.worker import Allowance
 
@@ -114,11 +114,14 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
     Raises:
         SceneError: If there is no view to fit or to test, or an image or camera cannot be used.
     """
-    train, test = (_with_masks(frames, folder) for frames in (found.train, found.test))
+    finder = MaskFinder(folder)
+    train, test = (_with_masks(frames, finder) for frames in (found.train, found.test))
     box, notes = found.box, found.notes
     if masked := sum(frame.mask is not None for frame in (*train, *test)):
         left_out = "what they leave out is neither fitted nor scored"
         notes = [*notes, f"{masked} views have masks: {left_out}"]
+    elif unused := finder.unused():
+        notes = [*notes, f"not read: {unused[0]}/, whose files are not named as the images"]
     if not train or not test:
         raise SceneError(
             f"{folder} has {len(train)} views to fit and {len(test)} to test; it needs 1 of each, "
@@ -154,11 +157,10 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
     )
 
 
-def _with_masks(frames: Sequence[Frame], folder: Path) -> list[Frame]:
+def _with_masks(frames: Sequence[Frame], finder: MaskFinder) -> list[Frame]:
     """Frames with the masks that lie beside their images, where no file names one."""
     return [
-        frame if frame.mask else replace(frame, mask=mask_beside(frame.path, folder))
-        for frame in frames
+        frame if frame.mask else replace(frame, mask=finder.beside(frame.path)) for frame in frames
     ]
 
 

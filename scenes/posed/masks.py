@@ -2,11 +2,14 @@
 
 A file names them (``mask_path`` of nerfstudio), or they lie where other programs look for them. Of
 ``images/NAME.jpg`` COLMAP and nerfstudio take ``masks/NAME.jpg.png`` or ``masks/NAME.png``, whose
-black is left out, and instant-ngp ``images/dynamic_mask_NAME.png``, whose white is.
+black is left out, and instant-ngp ``images/dynamic_mask_NAME.png``, whose white is. ``mask/`` and
+other suffixes are found as well.
 """
 
 from __future__ import annotations
 
+import itertools
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +20,13 @@ from torch import Tensor
 
 from nerf_posenc.radiance.views import reduced_masks
 from scenes.errors import SceneError
-from scenes.image_files import read_mask
+from scenes.image_files import images_in, read_mask
 from scenes.reading.worker import Allowance
 
 if TYPE_CHECKING:
     from jaxtyping import Bool
 
-_FOLDER = "masks"
+_FOLDERS = ("masks", "mask")
 _DYNAMIC = "dynamic_mask_"
 
 
@@ -40,23 +43,53 @@ class Mask:
     leaves_white: bool = False
 
 
-def mask_beside(image: Path, folder: Path) -> Mask | None:
-    """Mask of an image by its place; None if there is none.
+class MaskFinder:
+    """Finds the masks that lie beside the images of one folder.
+
+    Names are compared without their case, and a mask may have any suffix of an image.
 
     Args:
-        image: path of the image.
-        folder: folder of the scene.
+        folder: folder of the scene, by whatever path.
     """
-    dynamic = image.with_name(f"{_DYNAMIC}{image.stem}.png")
-    if dynamic.is_file():
-        return Mask(dynamic, leaves_white=True)
-    if not image.is_relative_to(folder):
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.resolve()
+        self._listings: dict[Path, dict[str, Path]] = {}
+
+    def beside(self, image: Path) -> Mask | None:
+        """Mask of an image by its place; None if there is none."""
+        image = image.resolve()
+        if dynamic := self._listing(image.parent).get(_key(f"{_DYNAMIC}{image.stem}")):
+            return Mask(dynamic, leaves_white=True)
+        if not image.is_relative_to(self.folder):
+            return None
+        inner = image.relative_to(self.folder)
+        # Of images/a/b.jpg: masks/a/b, and masks/images/a/b.
+        places = [Path(*inner.parts[1:]), inner] if len(inner.parts) > 1 else [inner]
+        for folder, place in itertools.product(_FOLDERS, places):
+            listing = self._listing(self.folder / folder / place.parent)
+            # NAME.jpg.png as COLMAP has it, or NAME with a suffix of its own.
+            for stem in (image.name, image.stem):
+                if (found := listing.get(_key(stem))) is not None and found != image:
+                    return Mask(found)
         return None
-    inner = image.relative_to(folder)
-    parts = inner.parts[1:] if len(inner.parts) > 1 else inner.parts
-    name = Path(folder, _FOLDER, *parts)
-    candidates = (name.with_name(f"{name.name}.png"), name.with_suffix(".png"))
-    return next((Mask(file) for file in candidates if file.is_file() and file != image), None)
+
+    def unused(self) -> list[str]:
+        """Names of the folders of masks that the scene has."""
+        return [name for name in _FOLDERS if (self.folder / name).is_dir()]
+
+    def _listing(self, folder: Path) -> dict[str, Path]:
+        """Images of a folder by their names without suffix and case."""
+        if folder not in self._listings:
+            is_folder = folder.is_dir() and folder.resolve().is_relative_to(self.folder)
+            files = images_in(folder) if is_folder else []
+            self._listings[folder] = {_key(file.stem): file for file in reversed(files)}
+        return self._listings[folder]
+
+
+def _key(name: str) -> str:
+    """A name without what file systems tell apart: case, and composed or decomposed letters."""
+    return unicodedata.normalize("NFC", name).casefold()
 
 
 def read_masks(

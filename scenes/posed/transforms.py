@@ -176,7 +176,7 @@ def _frames(finder: ImageFinder, name: str, meta: dict[str, Any], entries: Any) 
             is_own = not own.keys().isdisjoint(("fl_x", "camera_angle_x"))
             others = {k: v for k, v in shared.items() if not (is_own and k in _OF_ANGLE)}
             camera, size = camera_from_meta({**others, **own}, where)
-            mask = _named_mask(finder.folder, entry, where)
+            mask = _named_mask(finder, {**meta, **entry}.get("mask_path"), where)
             frames.append(Frame(path, camera, pose, camera_size=size, where=where, mask=mask))
     if not frames:
         raise SceneError(
@@ -186,16 +186,15 @@ def _frames(finder: ImageFinder, name: str, meta: dict[str, Any], entries: Any) 
     return frames
 
 
-def _named_mask(folder: Path, entry: dict[str, Any], where: str) -> Mask | None:
-    """Mask that a frame names (nerfstudio)."""
-    name = entry.get("mask_path")
+def _named_mask(finder: ImageFinder, name: Any, where: str) -> Mask | None:
+    """Mask that a frame names, or the file for all frames (nerfstudio)."""
     if name is None:
         return None
     if not isinstance(name, str):
         raise SceneError(f"{where}: mask_path must be the path of an image; got {name!r}")
-    path = path_inside(folder, name)
-    if not path.is_file():
-        raise SceneError(f"{where}: there is no mask {path}; add it, or remove mask_path")
+    path = finder.locate(name)
+    if path is None:
+        raise SceneError(f"{where}: there is no mask {name}; add it, or remove mask_path")
     return Mask(path)
 
 

@@ -223,6 +223,7 @@ def test_what_is_not_read_is_named(tmp_path: Path) -> None:
     colmap(tmp_path)
     found = said(open_scene(str(tmp_path)))
     assert "not read: ply_file_path, time" in found
+    assert "not read: 003_mask.png; put masks into masks/" in found
     assert "1 images beside those of transforms.json have no pose: 009.png" in found
     assert "poses are those of transforms.json; not read: sparse/0" in found
     write_blender(tmp_path / "synthetic")

@@ -28,9 +28,10 @@ import numpy as np
 
 from nerf_posenc.images import to_eight_bits
 from nerf_posenc.plugins import how_to_install
+from nerf_posenc.radiance.views import reduced_masks
 from scenes.errors import SceneError
-from scenes.image_files import MAX_PIXELS, open_image
-from scenes.posed.masks import Mask, mask_beside
+from scenes.image_files import MAX_PIXELS, open_image, read_mask
+from scenes.posed.masks import Mask, MaskFinder
 from scenes.reading.worker import read_file
 
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".heic", ".heif", ".avif")
@@ -178,9 +179,9 @@ def capture_folder(photos: Path, runs: Path) -> Path:
 
     It is named by what the photographs contain, so that a copy of them finds it as well.
     """
-    digest_of_all = hashlib.sha256()
+    digest_of_all, masks = hashlib.sha256(), MaskFinder(photos)
     for file in photo_files(photos):
-        mask = mask_beside(file, photos)
+        mask = masks.beside(file)
         for each in (file,) if mask is None else (file, mask.path):
             digest_of_all.update(each.name.encode(errors="replace"))
             with each.open("rb") as stream:
@@ -337,6 +338,7 @@ def _copy(
     """Copy photographs reduced and as most are held; of several sizes the usual one is kept."""
     copies: dict[str, _Photo] = {}
     left_out: dict[str, str] = {}
+    masks = MaskFinder(files[0].parent)
     for i, file in enumerate(files):
         try:
             rgb = open_image(str(file), max_pixels=max_pixels).resized(size).rgb
@@ -350,7 +352,7 @@ def _copy(
         path = images / name
         if not path.is_file():
             _write(path, to_eight_bits(rgb).numpy())
-        mask = mask_beside(file, file.parent)
+        mask = masks.beside(file)
         if mask is not None and not (copied := _mask_of(path)).is_file():
             copied.parent.mkdir(exist_ok=True)
             _write(copied, _read_mask(mask, size, max_pixels, (height, width)))
@@ -378,12 +380,12 @@ def _read_mask(mask: Mask, size: int, max_pixels: int, shape: tuple[int, int]) -
     Raises:
         SceneError: If it has another shape.
     """
-    rgb = open_image(str(mask.path), max_pixels=max_pixels).resized(size).rgb
-    if rgb.shape[:2] != shape:
+    white = read_mask(mask.path, f"the mask {mask.path}", max_pixels=max_pixels)
+    kept = reduced_masks((~white if mask.leaves_white else white)[None], size)[0]
+    if kept.shape != shape:
         raise SceneError(
             f"the mask {mask.path} is not of the size of its photograph as it is held upright"
         )
-    kept = rgb[..., 0] == 0 if mask.leaves_white else rgb[..., 0] > 1 - 1e-6
     return 255 * kept.numpy().astype(np.uint8)
 
 

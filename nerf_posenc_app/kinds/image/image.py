@@ -47,6 +47,7 @@ from nerf_posenc_app.kinds.image.reconstruction import (
     psnr_of,
     reconstruct,
     render,
+    scored_pixels,
     view_of,
 )
 from nerf_posenc_app.kinds.image.references import reference_result
@@ -82,8 +83,8 @@ STOPS = Measure(
     "stops",
     3,
     higher_is_better=False,
-    meaning="root mean square of the differences of log2 of linear light, which counts as the peak "
-    "over mu where it is less",
+    meaning="Root mean square of the differences of log2 of linear light. Light below the darkest "
+    "hundredth of the scored pixels counts as much as that hundredth",
 )
 """Further column of images of linear light."""
 
@@ -227,7 +228,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
         values, decibels = reconstruct(self.image, fit.model, device, dtype)
         scores = {
             psnr_of(self.image).name: decibels,
-            SSIM.name: ssim(values, self._truth, self.image.valid),
+            SSIM.name: ssim(values, self._truth, self.image.valid, scored_pixels(self.image)),
         }
         if (tone := self.image.tone) is not None:
             scores[STOPS.name] = _rmse_in_stops(values, self.image.evaluated, tone)
@@ -312,7 +313,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
                 f"and this fit has {bands}: to enlarge it, fit it with --bands {enough}"
             )
         name = f"{path.stem}-{size[0]}x{size[1]}"
-        return Rendered(size, name, strips, note=note, tone=_tone_of(fit))
+        return Rendered(size, name, strips, note=note, tone=fit.tone)
 
     @classmethod
     def exportable(cls, path: Path) -> Exportable:
@@ -322,18 +323,18 @@ class ImageKind(CoordinateKind[ImageOptions]):
         return Exportable(fit.model, {"coordinates": torch.rand(8, 2) - 0.5}, ["rgb"])
 
 
-def _tone_of(fit: ImageFit) -> MuLaw | None:
-    """Curve of the values of a saved fit; None if they are as stored."""
-    facts = {name: float(fit.facts[name]) for name in ("peak", "mu") if name in fit.facts}
-    return MuLaw(**facts) if facts else None
-
-
 def _rmse_in_stops(values: Tensor, image: Image, tone: MuLaw) -> float:
-    """Root mean square of the differences of log2 of linear light."""
-    stops = [
-        tone.light(each.float()).clamp(min=tone.peak / tone.mu).log2()
-        for each in (values, image.pixels)
-    ]
+    """Root mean square of the differences of log2 of linear light, above `_floor`."""
+    floor = _floor(image, tone)
+    stops = [tone.light(each.float()).clamp(min=floor).log2() for each in (values, image.pixels)]
     errors = (stops[0] - stops[1]).square().mean(-1)
     kept = errors if image.weights is None else errors[image.weights > 0]
     return math.sqrt(float(kept.mean()))
+
+
+def _floor(image: Image, tone: MuLaw) -> float:
+    """Light of the darkest hundredth of the scored pixels that are not black."""
+    light = tone.light(image.pixels.float()).mean(-1)
+    scored = light[light > 0] if image.weights is None else light[(light > 0) & (image.weights > 0)]
+    ordered = scored.flatten().sort().values
+    return float(ordered[len(ordered) // 100]) if len(ordered) else tone.peak / tone.mu

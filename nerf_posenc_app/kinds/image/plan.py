@@ -9,7 +9,7 @@ from nerf_posenc.images import Image
 from nerf_posenc.networks import num_parameters
 from nerf_posenc.training.batches import PixelBatches
 from nerf_posenc.training.devices import autocast
-from nerf_posenc.training.loop import FitState, fit, predict
+from nerf_posenc.training.loop import FitState, fit, mse, predict, weighted_mse
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.values.names import FitName
@@ -71,6 +71,7 @@ def _probe(
     fit(
         state,
         batches,
+        weighted_mse if batches.is_weighted else mse,
         autocast_dtype=problem.autocast_dtype,
         record_every=1,
         on_record=lambda _: times.append(time.perf_counter()),

@@ -39,6 +39,12 @@ def evaluated_pixels(image: Image) -> Tensor:
     return image.pixels if image.is_large else image.rgb
 
 
+def scored_pixels(image: Image) -> Tensor | None:
+    """Pixels that scores are of; None for all."""
+    weights = image.evaluated.weights
+    return None if weights is None else weights > 0
+
+
 def fitted_pixels(image: Image) -> Image:
     """The fitted pixels with their clean values, for scoring."""
     if image.held_out is None or not image.is_one_grid:
@@ -48,7 +54,7 @@ def fitted_pixels(image: Image) -> Image:
 
 def view_of(image: Image, values: Tensor, title: str, bands: Sequence[float] = ()) -> View:
     """Pixels that are evaluated beside their reconstruction; gray where a mask leaves them out."""
-    truth, scored = evaluated_pixels(image), image.evaluated.weights
+    truth = evaluated_pixels(image)
     if (valid := image.valid) is not None:
         truth, values = (
             torch.where(valid[..., None], unit_range(each), _MASKED) for each in (truth, values)
@@ -58,7 +64,7 @@ def view_of(image: Image, values: Tensor, title: str, bands: Sequence[float] = (
         truth,
         values,
         bands=bands,
-        scored=None if scored is None else scored > 0,
+        scored=scored_pixels(image),
         mu=None if image.tone is None else image.tone.mu,
     )
 

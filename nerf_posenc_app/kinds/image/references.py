@@ -11,7 +11,7 @@ from nerf_posenc.images import Image, to_eight_bits
 from nerf_posenc.metrics.image import psnr, ssim
 from nerf_posenc_app.kinds.coordinates import SSIM
 from nerf_posenc_app.kinds.image.interpolation import interpolate_held_out, linear, radial
-from nerf_posenc_app.kinds.image.reconstruction import psnr_of, view_of
+from nerf_posenc_app.kinds.image.reconstruction import psnr_of, scored_pixels, view_of
 from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.names import FitName
@@ -41,7 +41,7 @@ def reference_result(image: Image, name: str) -> Result:
     if image.evaluated.is_large:
         values = to_eight_bits(values)
     scores[psnr_of(image).name] = psnr(values, truth, image.evaluated.weights)
-    scores[SSIM.name] = ssim(values, truth, image.valid)
+    scores[SSIM.name] = ssim(values, truth, image.valid, scored_pixels(image))
     view = view_of(image, values, printable(image.name))
     return Result(
         name=FitName(name),
