@@ -29,6 +29,8 @@ _SHAPE_TOLERANCE = 0.02
 _WIDEST_DEGREES = 170
 # Pixels may be that far from square before it is said.
 _SQUARE_TOLERANCE = 0.1
+# Shares of a side between a principal point and the center before it is said.
+_FAR_FROM_CENTER = 0.25
 # Farther away, float32 cannot tell a scene's points apart.
 _FARTHEST = 1e5
 # Longer side at which cameras are checked.
@@ -108,6 +110,19 @@ class PosedImages:
     notes: Sequence[str]
 
 
+@dataclass
+class Seen:
+    """What the files of views say beyond their pixels.
+
+    Attributes:
+        orientations: EXIF orientations other than 1, by the name of the file.
+        phrases: what is not used of a file, or used in another way, with the first such file.
+    """
+
+    orientations: dict[str, int] = field(default_factory=dict)
+    phrases: dict[str, str] = field(default_factory=dict)
+
+
 def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int | None) -> Scene:
     """Load the images of a folder's frames, one at a time, averaged down to ``size`` at once.
 
@@ -127,12 +142,12 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
             f"{folder} has {len(train)} views to fit and {len(test)} to test; it needs 1 of each, "
             "and some 30 for a good fit: add images with their poses"
         )
-    turned: dict[str, int] = {}
-    train_views = _load_views(train, box, max_pixels, size, turned)
+    seen = Seen()
+    train_views = _load_views(train, box, max_pixels, size, seen)
     blind = blind_views(train_views, str(folder))
-    test_views = _load_views(test, box, max_pixels, size, turned)
+    test_views = _load_views(test, box, max_pixels, size, seen)
     cameras = [*train_views.cameras, *test_views.cameras]
-    notes = [*notes, *_remarks(cameras, [*train, *test], turned)]
+    notes = [*notes, *_remarks(cameras, [*train, *test], seen)]
     if blind:
         notes.append(
             f"{blind} of the {len(train)} views to fit see nothing of the box that is fitted, "
@@ -165,9 +180,9 @@ def _with_masks(frames: Sequence[Frame], finder: MaskFinder) -> list[Frame]:
 
 
 def _load_views(
-    frames: Sequence[Frame], box: Box, max_pixels: int, size: int | None, turned: dict[str, int]
+    frames: Sequence[Frame], box: Box, max_pixels: int, size: int | None, seen: Seen
 ) -> Views:
-    """Views of frames; EXIF orientations other than 1 are added to ``turned`` by file name."""
+    """Views of frames; what is odd about their files is added to ``seen``."""
     shapes = set[tuple[int, int]]()
     allowance = Allowance(frame.path for frame in frames)
     is_seen = False
@@ -177,7 +192,11 @@ def _load_views(
         path = frames[i].path
         image, record = stored_pixels(path, max_pixels=max_pixels, allowance=allowance)
         if record.orientation != 1:
-            turned[path.name] = record.orientation
+            seen.orientations[path.name] = record.orientation
+        if record.is_light:
+            seen.phrases.setdefault("linear light is encoded as sRGB", path.name)
+        for each in record.dropped:
+            seen.phrases.setdefault(f"not read: {each}", path.name)
         is_seen |= image.shape[2] == 3 or bool(image[..., 3].numpy().any())
         shapes.add((image.shape[0], image.shape[1]))
         if len(shapes) > 1:
@@ -200,7 +219,7 @@ def _load_views(
         where = f"the images beside {frames[0].path}"
         raise SceneError(f"{where} are fully transparent: their alpha is 0 everywhere")
     (height, width), reduced = shapes.pop(), (pixels.shape[2], pixels.shape[1])
-    cameras = _cameras(frames, (width, height), reduced, turned)
+    cameras = _cameras(frames, (width, height), reduced, seen)
     masks = read_masks([(f.path, f.mask) for f in frames], (width, height), reduced)
     poses = np.stack([box.to_box(frame.world_from_camera) for frame in frames])
     if not np.abs(poses).max() < _FARTHEST:
@@ -221,11 +240,11 @@ def _load_views(
 
 
 def _cameras(
-    frames: Sequence[Frame], size: tuple[int, int], reduced: tuple[int, int], turned: dict[str, int]
+    frames: Sequence[Frame], size: tuple[int, int], reduced: tuple[int, int], seen: Seen
 ) -> list[Camera]:
     """Cameras of frames whose images have one size, and are reduced to another."""
     try:
-        cameras = [_camera_of(frame, *size, turned).resized(*reduced) for frame in frames]
+        cameras = [_camera_of(frame, *size, seen).resized(*reduced) for frame in frames]
         # Checked here, so that a lens that cannot be inverted is found before any fit.
         for camera in dict.fromkeys(map(coarse, cameras)):
             camera.directions()
@@ -236,7 +255,7 @@ def _cameras(
     return cameras
 
 
-def _camera_of(frame: Frame, width: int, height: int, turned: dict[str, int]) -> Camera:
+def _camera_of(frame: Frame, width: int, height: int, seen: Seen) -> Camera:
     """Camera of a frame whose image has this size.
 
     Raises:
@@ -248,7 +267,7 @@ def _camera_of(frame: Frame, width: int, height: int, turned: dict[str, int]) ->
         is_reduced = width != full_width and height != full_height
         most = max(_SHAPE_TOLERANCE, (1 / width + 1 / height) * is_reduced)
         if not abs(width * full_height / (height * full_width) - 1) <= most:
-            exif = turned.get(frame.path.name)
+            exif = seen.orientations.get(frame.path.name)
             more = (
                 f" as it is stored, before its EXIF orientation {exif} is applied" if exif else ""
             )
@@ -272,24 +291,31 @@ def _camera_of(frame: Frame, width: int, height: int, turned: dict[str, int]) ->
     return camera
 
 
-def _remarks(
-    cameras: Sequence[Camera], frames: Sequence[Frame], turned: dict[str, int]
-) -> Iterator[str]:
+def _remarks(cameras: Sequence[Camera], frames: Sequence[Frame], seen: Seen) -> Iterator[str]:
     """What is odd about cameras and images, and is taken as it is."""
     for camera, frame in zip(cameras, frames, strict=True):
         if not (0 <= camera.cx <= camera.width and 0 <= camera.cy <= camera.height):
             yield f"{frame.where} has its principal point outside of the image"
+            break
+        column, row = camera.cx / camera.width, camera.cy / camera.height
+        if max(abs(column - 0.5), abs(row - 0.5)) > _FAR_FROM_CENTER:
+            yield (
+                f"{frame.where} has its principal point at {column:.0%} of the width and {row:.0%} "
+                "of the height; are cx and cy for another size?"
+            )
             break
     for camera, frame in zip(cameras, frames, strict=True):
         if abs(camera.fx / camera.fy - 1) > _SQUARE_TOLERANCE:
             focals = f"fx {camera.fx:.6g}, fy {camera.fy:.6g}"
             yield f"{frame.where} has pixels that are not square: {focals}"
             break
-    if turned:
+    if seen.orientations:
         yield (
-            f"EXIF orientations of {len(turned)} views are not applied: cameras are for "
+            f"EXIF orientations of {len(seen.orientations)} views are not applied: cameras are for "
             "the pixels that are stored"
         )
+    for phrase, file in seen.phrases.items():
+        yield f"{phrase}, as of {file}"
 
 
 def _surface_points(

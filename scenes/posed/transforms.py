@@ -38,13 +38,25 @@ _LARGEST = 1e12
 _MOST_BYTES = 1 << 25
 # Coefficients of a lens beyond k1, k2, p1, p2.
 _LENS_BEYOND = ("k3", "k4", "k5", "k6")
+# Lenses of instant-ngp that are no pinhole.
+_OTHER_LENSES = ("latlong", "equirectangular", "orthographic", "ftheta_p0")
 # What places instant-ngp's cube.
 _OF_BOX = ("aabb_scale", "scale", "offset")
 _MODELS = ("OPENCV", "PINHOLE", "SIMPLE_PINHOLE", "SIMPLE_RADIAL", "RADIAL", "PERSPECTIVE")
 _INTRINSICS = ("fl_x", "fl_y", "cx", "cy", "w", "h", "camera_angle_x", "camera_angle_y")
 _OF_ANGLE = ("fl_x", "fl_y", "camera_angle_x", "camera_angle_y")
 _OF_CAMERA = frozenset(
-    (*_INTRINSICS, *_LENS_BEYOND, "k1", "k2", "p1", "p2", "camera_model", "is_fisheye")
+    (
+        *_INTRINSICS,
+        *_LENS_BEYOND,
+        *_OTHER_LENSES,
+        "k1",
+        "k2",
+        "p1",
+        "p2",
+        "camera_model",
+        "is_fisheye",
+    )
 )
 _READ = _OF_CAMERA.union(
     ("aabb_scale", "scale", "offset", "frames", "test_frames", "file_path", "transform_matrix"),
@@ -212,6 +224,8 @@ def camera_from_meta(
             f"{where}: a camera of the kind {model if model not in _MODELS else 'fisheye'} is not "
             "supported; undistort the images first"
         )
+    if other := [key for key in _OTHER_LENSES if meta.get(key)]:
+        raise SceneError(f"{where}: {other[0]} is not supported; undistort the images first")
     if beyond := [k for k in _LENS_BEYOND if _number(meta.get(k, 0), k, where)]:
         raise SceneError(
             f"{where}: a lens with {' and '.join(beyond)} is not supported; undistort the images "

@@ -24,6 +24,7 @@ from scenes.reading.record import Decoded, PixelArray
 
 _RAW = "a raw photograph; develop it to JPEG or TIFF"
 _AS_ARRAY = "save its values in [0, 1] by numpy.save as a .npy file"
+_AS_NIFTI = "save it as .nii.gz, which --volume reads"
 _AS_FLOATS = "bring its values to [0, 1] and save them as a floating-point TIFF"
 _AS_IMAGE = "save it as PNG or JPEG (docs/howto/my_photos.md)"
 _VIDEO = "a video; --clip fits it, --photos finds its cameras"
@@ -40,7 +41,10 @@ _OTHERS = (
     (0, b"P7\n", f"PAM; {_AS_IMAGE}"),
     (0, b"PF\n", f"PFM of colors; {_AS_FLOATS}"),
     (128, b"DICM", "DICOM; --volume reads the folder of a series"),
-    *((344, mark, "NIfTI; --volume reads it") for mark in (b"n+1\0", b"ni1\0")),
+    (344, b"n+1\0", "NIfTI; --volume reads it"),
+    (344, b"ni1\0", f"a NIfTI pair of .hdr and .img; {_AS_NIFTI}"),
+    (0, b"NRRD", f"NRRD; {_AS_NIFTI}"),
+    (0, b"ObjectType", f"MetaImage; {_AS_NIFTI}"),
     (0, b"\x1f\x8b", "compressed by gzip, as NIfTI often is; --volume reads NIfTI"),
     (0, b"PK\x03\x04", f"an archive, as .npz and .zip are; {_AS_ARRAY}"),
 )
@@ -213,6 +217,9 @@ def _decode(path: Path, max_pixels: int) -> Decoded:
     if brands := _brands(head) & {*_HEIC, *_AVIF}:
         formats = ("AVIF",) if brands & {*_AVIF} else _heif_format(path)
     with opened(path, max_pixels, formats) as image:
+        if brands & {*_AVIF} and b"prem" in head[:4096]:
+            # The colors are stored multiplied by the opacity, which Pillow does not tell.
+            image.info["premultiplied_alpha"] = True
         is_gray_png = image.format == "PNG" and image.mode == "L" and head[24] < 8
         if is_gray_png and "transparency" in image.info:
             # Pillow scales gray values to 8 bits, but not the one that is transparent.
@@ -257,23 +264,26 @@ def opened(path: Path, max_pixels: int, formats: tuple[str, ...]) -> Iterator[PI
         with warnings.catch_warnings():
             # Of metadata that we do not read.
             warnings.simplefilter("ignore")
-            with PIL.Image.open(_with_alpha_flag(path), formats=formats) as image:
+            with PIL.Image.open(_as_pillow_takes_it(path), formats=formats) as image:
                 _require_size(*image.size, max_pixels, path)
                 yield image
     finally:
         PIL.Image.MAX_IMAGE_PIXELS = limit
 
 
-def _with_alpha_flag(path: Path) -> Path | io.BytesIO:
-    """The file; an animated WebP with its alpha, even if its header does not announce any.
+def _as_pillow_takes_it(path: Path) -> Path | io.BytesIO:
+    """The file, with what Pillow does not see in its header put right.
 
-    What no frame has drawn on is transparent, and black to Pillow without the flag.
+    An animated WebP has an alpha even if its header does not announce any: what no frame has drawn
+    on is transparent. An AVIF may have another major brand, with its own among the compatible ones.
     """
     with path.open("rb") as file:
-        head = file.read(21)
+        head = file.read(1 << 10)
+        if head[8:12] not in _AVIF and _brands(head) & {*_AVIF}:
+            return io.BytesIO(head[:8] + b"avif" + head[12:] + file.read())
         if head[8:16] != b"WEBPVP8X" or not head[20] & _WEBP_ANIMATED:
             return path
-        return io.BytesIO(head[:20] + bytes([head[20] | _WEBP_ALPHA]) + file.read())
+        return io.BytesIO(head[:20] + bytes([head[20] | _WEBP_ALPHA]) + head[21:] + file.read())
 
 
 def _of_pillow(image: PIL.Image.Image) -> Decoded:

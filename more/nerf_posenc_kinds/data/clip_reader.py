@@ -143,15 +143,22 @@ def _video(
         said = log.read().decode(errors="replace")
     if process.returncode != 0 or not frames:
         has_no_video = "Input #0" in said and "Video:" not in said
-        # The first line says why, after the part of ffmpeg in brackets.
-        reason = (
-            "it has no video" if has_no_video else re.sub(r"^\[.*?\] ", "", said.split("\n")[0])
-        )
+        # The first line says why, after the part of ffmpeg in brackets; or it is a heading.
+        reason = re.sub(r"^\[.*?\] ", "", said.split("\n")[0])
+        if has_no_video or reason.startswith("Input #"):
+            reason = "it has no video" if has_no_video else "it has no frame at that rate"
         raise ValueError(reason if not frames else f"it ends after {len(frames)} frames: damaged")
     if re.search(r"alpha_mode +: 1", said):
         raise ValueError("its transparency is in a stream of its own, which is not read")
     found = re.search(r"^  Stream #.*: Video:.*?([\d.]+)(k?) (?:fps|tbr)", said, re.MULTILINE)
     rate = photos_per_second or (float(found[1]) * (1000 if found[2] else 1) if found else 0.0)
+    if photos_per_second is not None:
+        # A slow video has one frame for several photographs.
+        frames = [
+            a
+            for a, b in zip(frames, [None, *frames[:-1]], strict=True)
+            if b is None or (a != b).any()
+        ]
     length = re.search(
         r"^  Duration: (\d+):(\d+):([\d.]+)(?:, start: ([\d.]+))?", said, re.MULTILINE
     )
@@ -162,6 +169,13 @@ def _video(
         is_damaged = re.search(r"prematurely|truncat|partial|corrupt|[Ii]nvalid", said) is not None
         if len(frames) < (_WHOLE if is_damaged else _PICTURES) * min(most, promised):
             raise ValueError(f"it ends after {len(frames)} of {promised} frames: it is cut")
+        if photos_per_second is None and len(frames) < min(most, promised):
+            # Frames that are shown longer than others have the mean rate.
+            rate = len(frames) / (3600 * hours + 60 * minutes + seconds - start)
+    if photos_per_second is not None:
+        # Of a slow video several photographs are one frame.
+        pairs = zip(frames[1:], frames, strict=False)
+        frames = [frames[0], *(frame for frame, before in pairs if (frame != before).any())]
     return np.stack(frames), rate or _USUAL_RATE
 
 
@@ -175,7 +189,7 @@ def _asked(path: Path, demuxer: str, most: int, photos_per_second: float | None)
         count, filters = most * _CANDIDATES, [f"fps={_CANDIDATES * photos_per_second}"]
     # Each frame once, as rates may vary, and with square pixels.
     filters.append("scale=w='max(1,round(iw*(sar+not(sar))))':h=ih")
-    frames = ["-map", "0:v:0", "-frames:v", str(count), "-fps_mode", "passthrough"]
+    frames = ["-map", "0:V:0", "-frames:v", str(count), "-fps_mode", "passthrough"]
     frames += ["-vf", ",".join(filters), "-pix_fmt", "rgba", "-f", "image2pipe", "-c:v", "pam", "-"]
     return [*source, *frames]
 

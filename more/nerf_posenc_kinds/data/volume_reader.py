@@ -18,6 +18,10 @@ from scenes.reading.decoding import other_format
 _NIFTI = (".nii", ".nii.gz")
 # Of the mean distance of slices: how much their distances may differ.
 _UNEVEN = 0.02
+# Cosine between two axes of a volume that are perpendicular up to rounding.
+_SHEAR = 1e-3
+# Pixels that the last slice may be shifted by against the first.
+_DRIFT = 0.5
 # pydicom logs what it finds odd in a file; what matters is raised.
 logging.getLogger("pydicom").addHandler(logging.NullHandler())
 
@@ -78,6 +82,12 @@ def _read_nifti(path: Path, most: int) -> tuple[npt.NDArray[np.float32], list[fl
         values = np.asarray(image.dataobj, np.float32).reshape(shape[:3]).transpose(2, 1, 0)
         # Of the affine map, by which programs place a volume; the header has distances too.
         spacing = [float(distance) for distance in voxel_sizes(image.affine)]
+        axes = image.affine[:3, :3] / spacing
+        if np.abs(axes.T @ axes - np.eye(3)).max() > _SHEAR:
+            raise SceneError(
+                f"{path} is sheared: its axes are not perpendicular; resample it (mri_convert, "
+                "flirt -applyisoxfm)"
+            )
         rows, slices = (_direction(image.affine[:3, axis]) for axis in (1, 2))
     except (SceneError, MemoryError):
         raise
@@ -103,10 +113,17 @@ def _read_dicom(folder: Path, most: int) -> tuple[npt.NDArray[np.float32], list[
             continue
         try:
             with file.open("rb") as opened:
-                if opened.read(132)[128:] != b"DICM":
-                    left_out += 1
-                    continue
-            data = pydicom.dcmread(file)
+                head = opened.read(132)
+            # Old files begin without a preamble, with an element of the group 8.
+            if head[128:] != b"DICM" and head[:2] != b"\x08\0":
+                left_out += 1
+                continue
+            data = pydicom.dcmread(file, force=True)
+            if "ModalityLUTSequence" in data:
+                raise SceneError(
+                    f"{file} maps its values by a table (ModalityLUTSequence), which is not read; "
+                    "convert it to NIfTI (dcm2niix)"
+                )
             # MONOCHROME1 is white where it is least, a palette holds indices of colors.
             if (meaning := data.PhotometricInterpretation) != "MONOCHROME2":
                 raise SceneError(f"{file} holds values of {meaning}; save it as MONOCHROME2")
@@ -127,9 +144,18 @@ def _read_dicom(folder: Path, most: int) -> tuple[npt.NDArray[np.float32], list[
             f"{folder} has {len(kinds)} series, or slices of several sizes or directions; give "
             "a folder of one"
         )
-    slices.sort(key=lambda each: each[1])
-    heights = np.array([height for _, height, _ in slices])
+    normal = np.cross(slices[0][0].directions[:3], slices[0][0].directions[3:])
+    slices.sort(key=lambda each: float(normal @ each[1]))
+    positions = np.array([position for _, position, _ in slices])
+    heights = positions @ normal
     steps = np.diff(heights)
+    # Between the first and the last slice, relative to a pixel.
+    drift = positions[-1] - positions[0] - (heights[-1] - heights[0]) * normal
+    if np.abs(drift).max() > _DRIFT * min(slices[0][0].spacing):
+        raise SceneError(
+            f"{folder} has slices that are shifted against each other by up to "
+            f"{np.abs(drift).max():.3g} mm, as by a tilted gantry; resample them (dcm2niix does)"
+        )
     if steps.min() <= 0 or np.ptp(steps) > _UNEVEN * steps.mean():
         raise SceneError(
             f"{folder} has slices {steps.min():.4g} to {steps.max():.4g} mm apart; they must be "
@@ -147,11 +173,10 @@ class _Series(NamedTuple):
     spacing: tuple[float, float]
 
 
-def _slice_of(data: Any) -> tuple[_Series, float, npt.NDArray[np.float32]]:
-    """Series, height along its normal and values of a DICOM slice."""
+def _slice_of(data: Any) -> tuple[_Series, npt.NDArray[np.float64], npt.NDArray[np.float32]]:
+    """Series, position and values of a DICOM slice."""
     directions = [float(value) for value in data.ImageOrientationPatient]
-    normal = np.cross(directions[:3], directions[3:])
-    height = float(normal @ np.array(data.ImagePositionPatient, float))
+    position = np.array(data.ImagePositionPatient, float)
     pixels = data.pixel_array
     if pixels.ndim != 2:
         raise ValueError(f"it has {pixels.shape} values, not (height, width)")
@@ -160,7 +185,7 @@ def _slice_of(data: Any) -> tuple[_Series, float, npt.NDArray[np.float32]]:
     values = pixels.astype(np.float32) * np.float32(scale) + np.float32(offset)
     between_rows, between_columns = map(float, data.PixelSpacing)
     name, rounded = str(data.SeriesInstanceUID), tuple(round(value, 3) for value in directions)
-    return _Series(name, rounded, (between_columns, between_rows)), height, values
+    return _Series(name, rounded, (between_columns, between_rows)), position, values
 
 
 def _missing(path: Path, what: str) -> str:
