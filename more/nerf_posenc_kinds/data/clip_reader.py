@@ -152,13 +152,6 @@ def _video(
         raise ValueError("its transparency is in a stream of its own, which is not read")
     found = re.search(r"^  Stream #.*: Video:.*?([\d.]+)(k?) (?:fps|tbr)", said, re.MULTILINE)
     rate = photos_per_second or (float(found[1]) * (1000 if found[2] else 1) if found else 0.0)
-    if photos_per_second is not None:
-        # A slow video has one frame for several photographs.
-        frames = [
-            a
-            for a, b in zip(frames, [None, *frames[:-1]], strict=True)
-            if b is None or (a != b).any()
-        ]
     length = re.search(
         r"^  Duration: (\d+):(\d+):([\d.]+)(?:, start: ([\d.]+))?", said, re.MULTILINE
     )

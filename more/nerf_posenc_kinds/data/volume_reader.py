@@ -114,8 +114,8 @@ def _read_dicom(folder: Path, most: int) -> tuple[npt.NDArray[np.float32], list[
         try:
             with file.open("rb") as opened:
                 head = opened.read(132)
-            # Old files begin without a preamble, with an element of the group 8.
-            if head[128:] != b"DICM" and head[:2] != b"\x08\0":
+            # Old files begin without a preamble, with an element of the group 2 or 8.
+            if head[128:] != b"DICM" and head[:2] not in (b"\x02\0", b"\x08\0"):
                 left_out += 1
                 continue
             data = pydicom.dcmread(file, force=True)
