@@ -135,8 +135,11 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
     if masked := sum(frame.mask is not None for frame in (*train, *test)):
         left_out = "what they leave out is neither fitted nor scored"
         notes = [*notes, f"{masked} views have masks: {left_out}"]
-    elif unused := finder.unused():
-        notes = [*notes, f"not read: {unused[0]}/, whose files are not named as the images"]
+    elif finder.folders:
+        notes = [
+            *notes,
+            f"not read: {finder.folders[0].name}/, whose files are not named as the images",
+        ]
     if not train or not test:
         raise SceneError(
             f"{folder} has {len(train)} views to fit and {len(test)} to test; it needs 1 of each, "

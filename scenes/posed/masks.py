@@ -50,11 +50,16 @@ class MaskFinder:
 
     Args:
         folder: folder of the scene, by whatever path.
+
+    Attributes:
+        folders: folders of masks that it has.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
         self._listings: dict[Path, dict[str, Path]] = {}
+        inside = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
+        self.folders = [path for path in inside if _key(path.name) in _FOLDERS and path.is_dir()]
 
     def beside(self, image: Path) -> Mask | None:
         """Mask of an image by its place; None if there is none."""
@@ -66,17 +71,13 @@ class MaskFinder:
         inner = image.relative_to(self.folder)
         # Of images/a/b.jpg: masks/a/b, and masks/images/a/b.
         places = [Path(*inner.parts[1:]), inner] if len(inner.parts) > 1 else [inner]
-        for folder, place in itertools.product(_FOLDERS, places):
-            listing = self._listing(self.folder / folder / place.parent)
+        for folder, place in itertools.product(self.folders, places):
+            listing = self._listing(folder / place.parent)
             # NAME.jpg.png as COLMAP has it, or NAME with a suffix of its own.
             for stem in (image.name, image.stem):
                 if (found := listing.get(_key(stem))) is not None and found != image:
                     return Mask(found)
         return None
-
-    def unused(self) -> list[str]:
-        """Names of the folders of masks that the scene has."""
-        return [name for name in _FOLDERS if (self.folder / name).is_dir()]
 
     def _listing(self, folder: Path) -> dict[str, Path]:
         """Images of a folder by their names without suffix and case."""
