@@ -18,6 +18,7 @@ from scenes.errors import SceneError
 from scenes.image_files import stored_pixels
 from scenes.posed.masks import Mask, MaskFinder, read_masks
 from scenes.reading.pixel_stacks import mapped_note, stack_images
+from scenes.reading.record import Decoded
 from scenes.reading.worker import Allowance
 
 HOLD_OUT = 8
@@ -122,6 +123,15 @@ class Seen:
     orientations: dict[str, int] = field(default_factory=dict)
     phrases: dict[str, str] = field(default_factory=dict)
 
+    def add(self, name: str, record: Decoded) -> None:
+        """Note what the file of a view says."""
+        if record.orientation != 1:
+            self.orientations[name] = record.orientation
+        if record.is_light:
+            self.phrases.setdefault("linear light is encoded as sRGB", name)
+        for each in record.dropped:
+            self.phrases.setdefault(f"not read: {each}", name)
+
 
 def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int | None) -> Scene:
     """Load the images of a folder's frames, one at a time, averaged down to ``size`` at once.
@@ -194,12 +204,7 @@ def _load_views(
         nonlocal is_seen
         path = frames[i].path
         image, record = stored_pixels(path, max_pixels=max_pixels, allowance=allowance)
-        if record.orientation != 1:
-            seen.orientations[path.name] = record.orientation
-        if record.is_light:
-            seen.phrases.setdefault("linear light is encoded as sRGB", path.name)
-        for each in record.dropped:
-            seen.phrases.setdefault(f"not read: {each}", path.name)
+        seen.add(path.name, record)
         is_seen |= image.shape[2] == 3 or bool(image[..., 3].numpy().any())
         shapes.add((image.shape[0], image.shape[1]))
         if len(shapes) > 1:

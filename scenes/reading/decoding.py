@@ -115,15 +115,20 @@ def read_pixels(path: Path, max_pixels: int) -> Answer:
     return record.values, record.opacity, record.has_value, facts
 
 
-def _record(pixels: PixelArray, orientation: int = 1, dropped: tuple[str, ...] = ()) -> Decoded:
+def _record(
+    path: Path, pixels: PixelArray, orientation: int = 1, dropped: tuple[str, ...] = ()
+) -> Decoded:
     """Split an array into colors and opacity.
 
     Raises:
         SceneError: If it is no image of 1 to 4 channels.
     """
+    shape = pixels.shape
     pixels = pixels[..., None] if pixels.ndim == 2 else pixels
     if pixels.ndim != 3 or not 1 <= pixels.shape[2] <= 4 or 0 in pixels.shape:
-        raise ValueError(f"it holds an array of shape {pixels.shape}, not 1 to 4 channels")
+        raise SceneError(
+            f"{path} contains an array of shape {shape}, not an image of 1 to 4 channels"
+        )
     has_alpha = pixels.shape[2] in (2, 4)
     colors = pixels[..., :-1] if has_alpha else pixels
     # Floating-point values above 1 can only be light.
@@ -201,18 +206,18 @@ def _decode(path: Path, max_pixels: int) -> Decoded:
     if head[:8] == b"\x89PNG\r\n\x1a\n" and head[24:25] == b"\x10":
         width, height = (int.from_bytes(head[i : i + 4]) for i in (16, 20))
         _require_size(width, height, max_pixels, path)
-        return _record(*_read_png16(path))
+        return _record(path, *_read_png16(path))
     if (size := hdr_size(path, head)) is not None:
         _require_size(*size, max_pixels, path)
         return read_hdr(path, head)
     if head[:6] == b"\x93NUMPY":
-        return _record(_read_npy(path, max_pixels))
+        return _record(path, _read_npy(path, max_pixels))
     if head[:4] in _TIFF_HEADS:
-        return _record(*_read_tiff(path, max_pixels))
+        return _record(path, *_read_tiff(path, max_pixels))
     if head[:2] in (b"P1", b"P2", b"P3") and path.stat().st_size > _MAX_TEXT:
         raise SceneError(f"{path} has its pixels as text; save it as a binary PPM, PNG or JPEG")
     if (ppm := _PPM.match(head)) and int(ppm[3]) != 255:
-        return _record(_read_ppm(path, ppm, max_pixels))
+        return _record(path, _read_ppm(path, ppm, max_pixels))
     formats: tuple[str, ...] = _FORMATS
     if brands := _brands(head) & {*_HEIC, *_AVIF}:
         formats = ("AVIF",) if brands & {*_AVIF} else _heif_format(path)
@@ -224,7 +229,7 @@ def _decode(path: Path, max_pixels: int) -> Decoded:
         if is_gray_png and "transparency" in image.info:
             # Pillow scales gray values to 8 bits, but not the one that is transparent.
             image.info["transparency"] *= 255 // (2 ** head[24] - 1)
-        return _of_pillow(image)
+        return _of_pillow(path, image)
 
 
 def _brands(head: bytes) -> set[bytes]:
@@ -286,20 +291,20 @@ def _as_pillow_takes_it(path: Path) -> Path | io.BytesIO:
         return io.BytesIO(head[:20] + bytes([head[20] | _WEBP_ALPHA]) + head[21:] + file.read())
 
 
-def _of_pillow(image: PIL.Image.Image) -> Decoded:
+def _of_pillow(path: Path, image: PIL.Image.Image) -> Decoded:
     orientation = int(image.getexif().get(_ORIENTATION_TAG, 1))
     dropped = _dropped(image)
     if image.mode in ("I;16", "I;16B", "I;16L", "F"):
-        return _record(np.asarray(image), orientation, dropped)
+        return _record(path, np.asarray(image), orientation, dropped)
     if image.mode == "I":
-        return _record(np.asarray(image).astype(np.uint16), orientation, dropped)
+        return _record(path, np.asarray(image).astype(np.uint16), orientation, dropped)
     pixels = colors_of(image)
     # Many programs leave the fourth byte of a BMP 0, and none shows such an image as empty.
     if image.format == "BMP" and pixels.shape[2] == 4 and not pixels[..., 3].any():
         pixels = pixels[..., :3]
     if image.info.get("premultiplied_alpha") and pixels.shape[2] == 4:
         pixels = _with_alpha(pixels, 3, "associated")
-    return _record(pixels, orientation, dropped)
+    return _record(path, pixels, orientation, dropped)
 
 
 def _dropped(image: PIL.Image.Image) -> tuple[str, ...]:

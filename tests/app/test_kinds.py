@@ -82,7 +82,7 @@ BAD: list[tuple[str, str, Callable[[str], object], str]] = [
     ("image", "a.npy", saved(np.zeros((2, 4, 4, 3), np.uint8)), "uint8, uint16 or float32"),
     ("image", "a.npy", saved(np.zeros((4, 4, 7), np.uint8)), "not an image of 1 to 4 channels"),
     ("image", "a.npy", saved(np.zeros((0, 4), np.uint8)), "not an image of 1 to 4 channels"),
-    ("image", "a.npy", saved(np.full((4, 4), np.nan, np.float32)), "negative or not finite"),
+    ("image", "a.npy", saved(np.full((4, 4), np.nan, np.float32)), "all pixels are NaN"),
     ("image", "a.npy", saved(np.array([[{}]])), "cannot read a.npy as an image"),
     ("image", "a.npy", written(b"\x93NUMPY"), "cannot read a.npy as an image"),
     ("scene", "a.png", lambda name: None, "no scene at a.png"),
