@@ -107,7 +107,8 @@ def _read_dicom(folder: Path, most: int) -> tuple[npt.NDArray[np.float32], list[
         import pydicom
     except ImportError:
         raise SceneError(_missing(folder, "DICOM")) from None
-    slices, left_out = [], 0
+    slices: list[_Slice] = []
+    left_out = 0
     for file in sorted(path for path in folder.iterdir() if path.is_file()):
         if file.name == "DICOMDIR":
             continue
@@ -138,6 +139,16 @@ def _read_dicom(folder: Path, most: int) -> tuple[npt.NDArray[np.float32], list[
         require_size(folder, (len(slices), *slices[0][2].shape), most)
     if len(slices) < 2:
         raise SceneError(f"{folder} has {len(slices)} DICOM slices; a volume needs 2 or more")
+    spacing = _ordered(folder, slices)
+    return np.stack([values for *_, values in slices]), spacing, left_out
+
+
+def _ordered(folder: Path, slices: "list[_Slice]") -> list[float]:
+    """Sort the slices of one series along their normal; return the distances of the samples.
+
+    Raises:
+        SceneError: If they are of several series, unevenly spaced, or shifted against each other.
+    """
     kinds = {(about, values.shape) for about, _, values in slices}
     if len(kinds) > 1:
         raise SceneError(
@@ -161,8 +172,7 @@ def _read_dicom(folder: Path, most: int) -> tuple[npt.NDArray[np.float32], list[
             f"{folder} has slices {steps.min():.4g} to {steps.max():.4g} mm apart; they must be "
             "evenly spaced, and none missing or twice there"
         )
-    spacing = [*slices[0][0].spacing, float(steps.mean())]
-    return np.stack([values for *_, values in slices]), spacing, left_out
+    return [*slices[0][0].spacing, float(steps.mean())]
 
 
 class _Series(NamedTuple):
@@ -173,7 +183,10 @@ class _Series(NamedTuple):
     spacing: tuple[float, float]
 
 
-def _slice_of(data: Any) -> tuple[_Series, npt.NDArray[np.float64], npt.NDArray[np.float32]]:
+_Slice = tuple[_Series, npt.NDArray[np.float64], npt.NDArray[np.float32]]
+
+
+def _slice_of(data: Any) -> _Slice:
     """Series, position and values of a DICOM slice."""
     directions = [float(value) for value in data.ImageOrientationPatient]
     position = np.array(data.ImagePositionPatient, float)
