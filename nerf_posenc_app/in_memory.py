@@ -69,7 +69,11 @@ def _as_tensors(values: Any) -> Any:
         return {name: _as_tensors(value) for name, value in values.items()}
     if isinstance(values, tuple | list) and not all(isinstance(v, int | float) for v in values):
         return [_as_tensors(value) for value in values]
-    if isinstance(values, np.ndarray):
+    is_array = any(hasattr(values, name) for name in ("__array__", "__array_interface__"))
+    if is_array and not isinstance(values, torch.Tensor):
+        values = np.asarray(values)
+        if values.dtype == np.longdouble:
+            values = values.astype(np.float64)
         # A copy: an array may be read-only, and torch knows the byte order of the machine alone.
         return torch.from_numpy(np.array(values, dtype=values.dtype.newbyteorder("=")))
     return values.detach().cpu().contiguous() if isinstance(values, torch.Tensor) else values

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import sys
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -84,7 +85,7 @@ def from_json(kind: Any, value: Any, name: str) -> Any:
         return _from_mapping(kind, value, name)
     if origin in (list, tuple) or (isinstance(origin, type) and issubclass(origin, Sequence)):
         is_list = isinstance(value, list) and len(value) <= _MAX_ITEMS
-        _checked(value, is_list, f"a list of at most {_MAX_ITEMS:,} items", name)
+        _checked(value, is_list, "a list", name)
         if origin is not tuple:
             return [from_json(arguments[0], item, name) for item in value]
         if arguments[-1] is not Ellipsis:
@@ -110,7 +111,8 @@ def _from_union(kinds: Sequence[Any], value: Any, name: str) -> Any:
                 errors.append(error)
     if len(errors) == 1:
         raise errors[0]
-    raise JsonTypeError(name, " or ".join(error.expected for error in errors), value)
+    expected = dict.fromkeys(error.expected for error in errors)
+    raise JsonTypeError(name, " or ".join(expected), value)
 
 
 def _from_mapping(kind: Any, value: Any, name: str) -> Any:
@@ -145,7 +147,9 @@ def _from_plain(kind: Any, value: Any, name: str) -> Any:
         special = {None: math.nan, "inf": math.inf, "-inf": -math.inf}
         if value is None or value in ("inf", "-inf"):
             return special[value]
-        return float(_checked(value, isinstance(value, int | float), "a number", name))
+        is_number = isinstance(value, int | float) and abs(value) <= sys.float_info.max
+        is_number |= isinstance(value, float)
+        return float(_checked(value, is_number, "a number", name))
     raise TypeError(f"{name} is of the type {kind}, which is not read from JSON")
 
 

@@ -63,7 +63,7 @@ class UsageError(Exception):
 
     def for_python(self) -> str:
         """The message with arguments of `fit` for options: ``batch_size`` for --batch-size."""
-        return re.sub(r"--([a-z][a-z-]*)", lambda found: found[1].replace("-", "_"), str(self))
+        return re.sub(r"--([A-Za-z_][\w-]*)", lambda found: found[1].replace("-", "_"), str(self))
 
 
 @dataclass(frozen=True)
@@ -309,7 +309,8 @@ def from_values(
             continue
         if InMemory in getattr(hints[field], "__metadata__", ()):
             # A number is a word of the command line: observed=0.1.
-            is_word = isinstance(value, str | Path | int | float)
+            value = value.item() if getattr(value, "shape", None) == () else value
+            is_word = isinstance(value, str | Path | int | float) and value is not True
             values[field] = str(value) if is_word else InMemory(value)
             continue
         try:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import torch
 
 from nerf_posenc.core.encoder import Encoder
+from nerf_posenc.training.checkpoints import bytes_of
 from nerf_posenc.training.encoding_recipe import EncoderDescription, as_recipe
 from nerf_posenc.training.recipes import ENCODINGS, EncodingRecipe
 from nerf_posenc_app.options import CommonOptions, UsageError
@@ -119,7 +120,7 @@ def own_files(names: Iterable[str]) -> dict[str, OwnFile]:
 
 
 def require_same_files(saved: Mapping[str, OwnFile], run: Path) -> None:
-    """Check that the own encodings of a saved run were added in this process, unchanged.
+    """Check that a saved run's own encodings were added in this process, unchanged.
 
     Raises:
         UsageError: Naming the encoding, its file, and the option that imports it.
@@ -128,18 +129,18 @@ def require_same_files(saved: Mapping[str, OwnFile], run: Path) -> None:
     for name, file in saved.items():
         if name not in added and not file.path:
             raise UsageError(
-                f"--resume {run}: its encoding {name} was defined in a session of Python, not in a "
-                "file, and is lost; begin a new run"
+                f"{run}: its encoding {name} was defined in a session of Python, not in a file, "
+                "and is lost; begin a new run"
             )
         if name not in added:
             raise UsageError(
-                f"--resume {run}: its encoding {name} is code, which runs only if you name it: add "
+                f"{run}: its encoding {name} is code, which runs only if you name it: add "
                 f"--encodings {file.path}:{name}"
             )
         if added[name].digest != file.digest:
             raise UsageError(
-                f"--resume {run}: {added[name].path or name} has changed since the run began; "
-                "begin a new one"
+                f"{run}: {added[name].path or name} has changed since the run began; begin a new "
+                "one"
             )
 
 
@@ -148,8 +149,10 @@ def _added(name: str, value: Any, file: Path | None, given: str) -> str:
     if name in ENCODINGS and (name not in _ADDED or _ADDED[name].path != path):
         raise UsageError(f"{given}: there is an encoding {name} already; rename yours")
     recipe = as_recipe(value)
-    _try(name, recipe, given)
-    content = file.read_bytes() if file is not None and file.is_file() else b""
+    features = _try(name, recipe, given)
+    is_file = file is not None and file.is_file()
+    # A class of a notebook is told from one of its name by what it computes.
+    content = file.read_bytes() if file is not None and is_file else features
     ENCODINGS[name] = recipe
     _ADDED[name] = OwnFile(path, hashlib.sha256(content).hexdigest())
     return name
@@ -170,8 +173,8 @@ def _is_encoding(value: object) -> bool:
     return isinstance(value, EncodingRecipe) or (is_class and value is not Encoder)
 
 
-def _try(name: str, recipe: EncodingRecipe, given: str) -> None:
-    """Encode two points with it, before anything is fitted.
+def _try(name: str, recipe: EncodingRecipe, given: str) -> bytes:
+    """Encode two points with it, before anything is fitted, and return the features.
 
     Raises:
         UsageError: If it encodes coordinates of no kind of data.
@@ -182,7 +185,7 @@ def _try(name: str, recipe: EncodingRecipe, given: str) -> None:
         try:
             description = EncoderDescription(name, in_dim=in_dim, resolution=64, num_bands=2)
             encoder = recipe.build(description, torch.Generator().manual_seed(0))
-            features = encoder(torch.full((2, in_dim), 0.5))
+            features = encoder(torch.linspace(-0.7, 0.6, 2 * in_dim).view(2, in_dim))
             shape = tuple(features.shape)
             if shape != (2, encoder.out_dim):
                 problems.append(
@@ -191,7 +194,7 @@ def _try(name: str, recipe: EncodingRecipe, given: str) -> None:
             elif not bool(features.isfinite().all()):
                 problems.append("its features are not finite")
             else:
-                return
+                return bytes(bytes_of(features.detach().cpu().contiguous()))
         except Exception as error:
             problems.append(f"{type(error).__name__}: {error}")
     raise UsageError(f"{given}: {name} encodes no coordinates: {problems[0].splitlines()[0]}")

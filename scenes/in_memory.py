@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from nerf_posenc.images import Image
+from nerf_posenc.images import Image, unit_range
 from scenes.errors import SceneError
 from scenes.image_files import image_of
 from scenes.reading.record import Decoded
@@ -18,7 +20,11 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
 
-    from nerf_posenc.radiance.views import Scene
+    from nerf_posenc.radiance.views import Scene, Views
+
+
+# Means of values in [0, 1] are that much off.
+_ROUNDING = 1e-4
 
 
 def record_in_memory(pixels: Any) -> Decoded:
@@ -32,8 +38,11 @@ def record_in_memory(pixels: Any) -> Decoded:
     Raises:
         SceneError: If they are of another shape or type, negative or not finite.
     """
+    mode = getattr(pixels, "mode", None)
+    if isinstance(mode, str) and mode not in ("1", "L", "I;16", "F", "RGB", "RGBA"):
+        raise SceneError(f"an image of Pillow must be converted to RGB first; its mode is {mode}")
     array = numbers(pixels, "an image")
-    if array.dtype.kind == "i" or array.dtype.itemsize > 4:
+    if array.dtype.kind != "f" and array.dtype not in (np.uint8, np.uint16):
         raise SceneError(
             f"an image must be of uint8, uint16 or floating-point numbers; got {array.dtype}"
         )
@@ -63,15 +72,19 @@ def image_in_memory(pixels: Any) -> Image:
     return image_of(record_in_memory(pixels), name="image", source="image in memory")
 
 
-def weights_in_memory(values: Any) -> Float[Tensor, "height width"]:
+def weights_in_memory(values: Any, name: str = "a mask") -> Float[Tensor, "height width"]:
     """Make a mask or weights of an array: shares in [0, 1], in 8 or 16 bits shares of the largest.
+
+    Args:
+        values: array or tensor ``(height, width)``.
+        name: what it is, for messages.
 
     Raises:
         SceneError: If they are of another shape, or out of range.
     """
-    array = shares(values, "a mask")
+    array = shares(values, name)
     if array.ndim != 2:
-        raise SceneError(f"a mask must be (height, width); got {array.shape}")
+        raise SceneError(f"{name} must be (height, width); got {array.shape}")
     return torch.from_numpy(array)
 
 
@@ -96,6 +109,12 @@ def scene_in_memory(views: Any, *, size: int | None = None) -> Scene:
             "a scene must be a path, a name or nerf_posenc.radiance.Views; got "
             f"{type(views).__name__}"
         )
+    _require_usable(views)
+    views = replace(
+        views,
+        pixels=views.pixels.detach(),
+        world_from_camera=views.world_from_camera.detach().float(),
+    )
     if len(views) < 2:
         raise SceneError("a scene needs 2 views or more: one to fit, and one to test")
     number = torch.arange(len(views))
@@ -105,6 +124,39 @@ def scene_in_memory(views: Any, *, size: int | None = None) -> Scene:
         notes.append(f"{blind} of the {len(train)} views to fit see nothing of the box [-1, 1]^3")
     scene = Scene("scene", train, test, f"{len(views)} views in memory", notes=tuple(notes))
     return scene if size is None else scene.resized(size)
+
+
+def _require_usable(views: Views) -> None:
+    """Check what type annotations alone do not.
+
+    Raises:
+        SceneError: Naming the field of the views.
+    """
+    from nerf_posenc.radiance.cameras import Camera
+    from nerf_posenc.radiance.views import SurfacePoints
+
+    width, height = views.size
+    poses, masks, points = views.world_from_camera, views.masks, views.points
+    is_finite = isinstance(poses, torch.Tensor) and bool(poses.isfinite().all())
+    for is_right, expected in (
+        (is_finite and poses.shape[1:] == (4, 4), "poses must be finite matrices (views, 4, 4)"),
+        (
+            all(isinstance(c, Camera) and (c.width, c.height) == views.size for c in views.cameras),
+            f"cameras must be Camera objects for {width} x {height} pixels",
+        ),
+        (all(isinstance(name, str) for name in views.names), "names must be texts"),
+        (masks is None or masks.dtype == torch.bool, "masks must be booleans"),
+        (views.near is None or 0 < views.near < math.inf, "near must be a number above 0"),
+        (points is None or isinstance(points, SurfacePoints), "points must be SurfacePoints"),
+        (_are_shares(views.pixels), "pixels must be finite values in [0, 1], or 8 or 16 bits"),
+    ):
+        if not is_right:
+            raise SceneError(f"a scene in memory: {expected}")
+
+
+def _are_shares(pixels: Tensor) -> bool:
+    values = unit_range(pixels)
+    return bool(((values >= 0) & (values <= 1 + _ROUNDING)).all())
 
 
 def shares(values: Any, name: str) -> npt.NDArray[np.float32]:
@@ -134,7 +186,14 @@ def numbers(data: Any, name: str) -> npt.NDArray[Any]:
     Raises:
         SceneError: If they are no numbers, naming what they are for.
     """
-    array = data.detach().cpu().numpy() if isinstance(data, torch.Tensor) else np.asarray(data)
+    try:
+        if isinstance(data, torch.Tensor):
+            # NumPy has no bfloat16.
+            data = data.detach().float() if data.dtype == torch.bfloat16 else data.detach()
+            data = data.cpu().resolve_neg().resolve_conj().numpy()
+        array = np.asarray(data)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise SceneError(f"{name} must be a path or numbers; {error}") from None
     if array.dtype.kind not in "fiub" or array.size == 0:
         raise SceneError(f"{name} must be a path or numbers; got {array.dtype} {array.shape}")
     return array.astype(np.float32) if array.dtype.kind in "fb" else array

@@ -66,6 +66,11 @@ class Views:
     masks: Bool[Tensor, "views height width"] | None = None
 
     def __post_init__(self) -> None:
+        for name in ("pixels", "world_from_camera"):
+            if not isinstance(getattr(self, name), Tensor):
+                raise TypeError(
+                    f"{name} must be a tensor; got {type(getattr(self, name)).__name__}"
+                )
         counts = {len(self.cameras), len(self.pixels), len(self.world_from_camera)}
         if len(counts) > 1 or len(self.names) not in counts or 0 in counts:
             raise ValueError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +60,13 @@ def _options(given: Mapping[str, Any]) -> tuple[type[Kind[Any]], CommonOptions]:
         raise UsageError(
             f"what shall be fitted? Give one of {', '.join(KINDS)}, as in fit(image=pixels)"
         )
+    if given[chosen[0]] is None:
+        raise UsageError(f"--{chosen[0]} is None: was the file not found?")
     kind, values = KINDS[chosen[0]], dict(given)
     if values.get("encodings") is not None:
-        if isinstance(values["encodings"], str | type):
+        if isinstance(values["encodings"], str | type) or not isinstance(
+            values["encodings"], Iterable
+        ):
             raise UsageError("--encodings must be a list, as in encodings=['none', 'fourier']")
         values["encodings"] = [
             add_class(each) if isinstance(each, type) else each for each in values["encodings"]

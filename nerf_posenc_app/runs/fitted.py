@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from nerf_posenc.fits import load_fit
 from nerf_posenc_app.options import UsageError
+from nerf_posenc_app.own_encodings import require_same_files
 from nerf_posenc_app.report.images import eight_bit
 from nerf_posenc_app.runs.folder import REPORT
-from nerf_posenc_app.runs.saved import read_file_blocks, read_metrics, read_views
+from nerf_posenc_app.runs.saved import STATE, read_file_blocks, read_metrics, read_state, read_views
 from nerf_posenc_app.runs.saved_fits import find_fit
 from nerf_posenc_app.values.results import Result
 
@@ -34,7 +35,8 @@ class FittedRun:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+        # Absolute: the program may change to another folder.
+        self.folder = Path(folder).absolute()
         self._metrics = read_metrics(self.folder)
         self._fits = {fit.label: fit for fit in self._metrics.fits}
 
@@ -68,12 +70,15 @@ class FittedRun:
 
         Raises:
             ValueError: If there is no such fit, or it is of a kind that is not rebuilt from a file:
-                a sequence.
+                a sequence; or if its encoding is a class that has been defined anew since.
         """
         try:
+            own = read_state(self.folder / STATE).own_encodings
+            encoding = self._fit(name).name.encoding
+            require_same_files({n: f for n, f in own.items() if n == encoding}, self.folder)
             return load_fit(find_fit(self.folder, self._fit(name).label)[1])
         except UsageError as error:
-            raise ValueError(str(error)) from None
+            raise ValueError(error.for_python()) from None
 
     def _fit(self, name: str) -> Result:
         if name not in self._fits:

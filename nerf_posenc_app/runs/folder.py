@@ -233,10 +233,15 @@ def create_run_folder(out: Path | None, title: str, *, overwrite: bool = False) 
         UsageError: If it cannot be created or written, or already contains files.
     """
     try:
+        out = None if out is None else out.expanduser()
         return _create(out, title, overwrite=overwrite)
     except FileExistsError:
         raise UsageError(f"--out {out} is a file; name a folder") from None
-    except (OSError, ValueError) as error:  # A path with a null character is a ValueError.
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+    ) as error:  # A path with a null character is a ValueError.
         folder = "runs" if out is None else out
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"cannot write to the folder {folder}: {reason}; use --out") from None

@@ -351,6 +351,8 @@ def read_metrics(folder: Path) -> Metrics:
     """
     file = folder / METRICS
     if not file.is_file():
+        if not folder.is_dir():
+            raise ValueError(f"there is no folder {folder}")
         if any(folder.glob(f"*/{METRICS}")):
             raise ValueError("it is a run of several data: name the folders in it")
         resume = "; go on with it by --resume" if (folder / STATE).is_file() else ""

@@ -355,7 +355,9 @@ def _read_png16(path: Path) -> tuple[PixelArray, int]:
 def _read_npy(path: Path, max_pixels: int) -> PixelArray:
     """An array ``(height, width)`` or ``(height, width, channels)`` written by ``numpy.save``."""
     array = np.load(path, mmap_mode="r", allow_pickle=False)
-    if array.ndim not in (2, 3) or array.dtype.kind not in "fu" or array.dtype.itemsize > 4:
+    is_integer = array.dtype in (np.uint8, np.uint16)
+    is_known = is_integer or (array.dtype.kind == "f" and array.dtype.itemsize <= 4)
+    if array.ndim not in (2, 3) or not is_known:
         raise SceneError(
             f"{path} must be an array (height, width) or (height, width, 3 or 4) of uint8, uint16 "
             f"or float32; it is {array.dtype} {array.shape}"

@@ -14,11 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image as Pillow
 
 import train_fit
+from nerf_posenc.core import Encoder
 from nerf_posenc.fits import ImageFit
 from nerf_posenc.radiance import Camera, Views
 from nerf_posenc.radiance.views import SurfacePoints
+from nerf_posenc.training import ENCODINGS
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.options import CommonOptions
@@ -164,6 +167,61 @@ def test_posed_views_keep_every_field(channels: int, dtype: torch.dtype) -> None
                     assert found == whole
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (dict(masks=torch.ones(3, 4, 6)), "masks must be booleans"),
+        (dict(names=[1, 2, 3]), "names must be texts"),
+        (dict(near=float("nan")), "near must be a number above 0"),
+        (dict(cameras=[Camera(8, 4, 5, 5, 4, 2)] * 3), "Camera objects for 6 x 4 pixels"),
+        (dict(world_from_camera=torch.full((3, 4, 4), torch.nan)), "poses must be finite"),
+        (dict(pixels=torch.full((3, 4, 6, 3), torch.nan)), "pixels must be finite"),
+    ],
+)
+def test_views_that_cannot_be_fitted_are_refused(change: dict[str, Any], said: str) -> None:
+    cameras = [Camera(6, 4, 5, 5, 3, 2)] * 3
+    views = Views(torch.rand(3, 4, 6, 3), cameras, hemisphere_poses(3), list("abc"))
+    with pytest.raises(ValueError, match=said):
+        fit(scene=replace(views, **change), **FEW)
+
+
+def test_types_of_pixels_are_taken_as_their_values(pixels: np.ndarray[Any, Any]) -> None:
+    floats = (pixels / 255).astype(np.float32)
+    scores = fit(image=floats, encodings=["none"], **FEW).scores
+    for data in (
+        torch.from_numpy(floats).requires_grad_(),
+        Pillow.fromarray(pixels),
+        np.asfortranarray(floats),
+        floats.astype(">f4"),
+        floats.astype(np.longdouble),
+    ):
+        found = fit(image=data, encodings=["none"], **FEW).scores
+        assert found["none"]["psnr_db"] == pytest.approx(scores["none"]["psnr_db"], abs=1e-3)
+    low = torch.from_numpy(floats).bfloat16()
+    assert fit(image=low, encodings=["none"], observed=np.float32(0.5), **FEW).scores
+
+
+def test_a_class_that_is_defined_anew_is_not_the_one_of_an_older_run() -> None:
+    def cubes(power: int) -> type[Encoder]:
+        class Powers(Encoder):
+            def __init__(self, in_dim: int) -> None:
+                super().__init__(in_dim, in_dim)
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return x**power
+
+        Powers.__module__ = "nowhere"
+        return Powers
+
+    first = fit(image="cat", size=12, encodings=[cubes(3)], out="first", **FEW)
+    first.model("Powers")
+    second = fit(image="cat", size=12, encodings=[cubes(2)], out="second", **FEW)
+    second.model("Powers")
+    with pytest.raises(ValueError, match="Powers has changed since the run began"):
+        first.model("Powers")
+    ENCODINGS.pop("Powers")
+
+
 def test_views_in_memory_are_fitted_under_their_masks() -> None:
     views = analytic_scene("spheres", size=12).train
     masks = torch.ones(len(views), 12, 12, dtype=torch.bool)
@@ -178,9 +236,21 @@ def test_views_in_memory_are_fitted_under_their_masks() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (dict(image="cat", bands="ten"), "bands must be an integer or a list .* or one of auto"),
+        (
+            dict(image="cat", bands="ten"),
+            "bands must be an integer or a list or one of auto; it is",
+        ),
         (dict(image="cat", bands=4.0), "bands must be an integer or .*; it is 4.0"),
         (dict(image="cat", held_out=1), "held_out must be True or False; it is 1"),
+        (dict(image=None), "image is None: was the file not found"),
+        (dict(image=np.zeros((9, 9), np.uint32)), "uint8, uint16 or floating-point numbers"),
+        (dict(image="cat", lr=10**400), "lr must be a number; it is 1000"),
+        (dict(image="cat", bands=["4"]), "^bands must be an integer or one of auto; it is"),
+        (dict(image="cat", encodings=3), "encodings must be a list"),
+        (dict(image="cat", Bands=3), "there is no option Bands; did you mean bands"),
+        (dict(image=[[1.0], [1.0, 2.0]]), "an image must be a path or numbers; setting an array"),
+        (dict(image=torch.rand(4, 4).to_sparse()), "an image must be a path or numbers"),
+        (dict(image=Pillow.new("CMYK", (4, 4))), "converted to RGB first; its mode is CMYK"),
         (dict(image="cat", bands=3, num_bands=3), "num_bands and bands are one option"),
         (dict(image="cat", turntable=3), "turntable is for scene, not for image"),
         (dict(image="cat", encodings="none"), "encodings must be a list"),

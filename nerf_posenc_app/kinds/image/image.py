@@ -75,6 +75,10 @@ FITTED = Measure(
     meaning="PSNR over the pixels that were fitted",
 )
 """Further column of fits that are scored between the pixels."""
+MU_LAW_FITTED = replace(
+    FITTED, name="mu_psnr_fitted_db", quantity="mu-law PSNR of the fitted pixels"
+)
+"""The same for linear light."""
 
 
 STOPS = Measure(
@@ -180,10 +184,15 @@ class ImageKind(CoordinateKind[ImageOptions]):
 
     def measures(self, config: ImageOptions) -> Sequence[Measure]:
         """PSNR and SSIM, and between the pixels the PSNR of the fitted ones."""
-        fitted = (FITTED,) if self.is_split else ()
+        fitted = (self._fitted,) if self.is_split else ()
         if self.image.tone is not None:
             return (MU_LAW_PSNR, *fitted, STOPS, SSIM)
         return (PSNR, *fitted, SSIM)
+
+    @property
+    def _fitted(self) -> Measure:
+        """Measure of the fitted pixels, of those that are scored or of others."""
+        return FITTED if self.image.tone is None else MU_LAW_FITTED
 
     def problem(
         self, model: nn.Module, description: CoordinateModel, config: ImageOptions
@@ -234,7 +243,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
             scores[STOPS.name] = _rmse_in_stops(values, self.image.evaluated, tone)
         if self.is_split:
             fitted = fitted_pixels(self.image)
-            scores[FITTED.name] = reconstruct(fitted, fit.model, device, dtype)[1]
+            scores[self._fitted.name] = reconstruct(fitted, fit.model, device, dtype)[1]
         if self.image.is_large:
             return_freed_memory()
         encoder = encoder_of(fit.model)

@@ -24,7 +24,8 @@ def find_images(names: Sequence[str], max_pixels: int) -> list[str]:
         try:
             path = Path(name)
             if path.is_dir():
-                found = images_in(path)
+                arrays = (file for file in path.glob("*.npy") if file.name[0] != ".")
+                found = sorted([*images_in(path), *arrays])
                 require(bool(found), f"--images {name} contains no image")
                 files += map(str, found)
                 continue

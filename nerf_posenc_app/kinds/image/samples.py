@@ -124,7 +124,7 @@ def _straight(options: ImageOptions, image: Image) -> tuple[Image, Tensor]:
 def _mask(file: str, max_pixels: int) -> Tensor:
     """Mask of a gray image or an array: 1 where it is above a half, else 0."""
     if isinstance(file, InMemory):
-        return read_mask(weights_in_memory(file.values), "the mask").float()
+        return read_mask(weights_in_memory(file.values), "a mask").float()
     require(Path(file).is_file(), f"--mask or --observed {file}: there is no such file")
     return read_mask(Path(file), f"--mask {file}", max_pixels=max_pixels).float()
 
@@ -169,5 +169,5 @@ def _share(text: str) -> float | None:
 def _read_weights(file: str, most: int) -> Tensor:
     """Values of a ``.npy`` file, or of an array in memory."""
     if isinstance(file, InMemory):
-        return weights_in_memory(file.values)
+        return weights_in_memory(file.values, "--weights")
     return torch.from_numpy(read_file("scenes.reading.arrays:read_array", Path(file), most))
