@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from functools import cached_property, partial
@@ -517,8 +518,9 @@ def _fields_that(flag: str) -> str:
 
 
 def _mean(values: Iterable[float]) -> float:
-    values = list(values)
-    return sum(values) / len(values)
+    """Mean over views; those without a pixel to score have NaN and are left out."""
+    known = [value for value in values if not math.isnan(value)]
+    return sum(known) / len(known) if known else math.nan
 
 
 def _view(test: Views, i: int, score: ViewScore, gray: float) -> View:
