@@ -309,7 +309,7 @@ def from_values(
             continue
         if InMemory in getattr(hints[field], "__metadata__", ()):
             # A number is a word of the command line: observed=0.1.
-            value = value.item() if getattr(value, "shape", None) == () else value
+            value = value.item() if getattr(value, "ndim", None) == 0 else value
             is_word = isinstance(value, str | Path | int | float) and value is not True
             values[field] = str(value) if is_word else InMemory(value)
             continue

@@ -184,8 +184,12 @@ def _try(name: str, recipe: EncodingRecipe, given: str) -> bytes:
     for in_dim in (2, 3, 1):
         try:
             description = EncoderDescription(name, in_dim=in_dim, resolution=64, num_bands=2)
-            encoder = recipe.build(description, torch.Generator().manual_seed(0))
-            features = encoder(torch.linspace(-0.7, 0.6, 2 * in_dim).view(2, in_dim))
+            points = torch.linspace(-0.7, 0.6, 2 * in_dim).view(2, in_dim)
+            # Built twice, as for a fit and for the model that is loaded later.
+            encoder, again = (
+                recipe.build(description, torch.Generator().manual_seed(0)) for _ in range(2)
+            )
+            features = encoder(points)
             shape = tuple(features.shape)
             if shape != (2, encoder.out_dim):
                 problems.append(
@@ -193,6 +197,11 @@ def _try(name: str, recipe: EncodingRecipe, given: str) -> bytes:
                 )
             elif not bool(features.isfinite().all()):
                 problems.append("its features are not finite")
+            elif not torch.equal(again(points), features):
+                problems.append(
+                    "it is another function each time it is built: draw random constants from "
+                    "torch, or keep them in the file"
+                )
             else:
                 return bytes(bytes_of(features.detach().cpu().contiguous()))
         except Exception as error:

@@ -84,6 +84,9 @@ class EncodingRecipe:
 def as_recipe(value: Any) -> EncodingRecipe:
     """A row of the table of encodings: one as it is, or one of an `Encoder` class.
 
+    A class may draw random constants from torch's own generator. It does so from a fixed state, so
+    that a saved fit is built with the constants that it was trained with.
+
     Args:
         value: the row, or a class that is called with the number of coordinates.
 
@@ -95,7 +98,13 @@ def as_recipe(value: Any) -> EncodingRecipe:
     if isinstance(value, type) and issubclass(value, Encoder):
         make: Callable[[int], Encoder] = value
         title = f"The encoding {value.__name__}"
-        return EncodingRecipe(title=title, build=lambda model, _: make(model.in_dim))
+
+        def build(model: EncoderDescription, _: torch.Generator | None) -> Encoder:
+            with torch.random.fork_rng(devices=[]):
+                torch.set_rng_state(torch.Generator().manual_seed(0).get_state())
+                return make(model.in_dim)
+
+        return EncodingRecipe(title=title, build=build)
     raise TypeError(
         f"an encoding is an EncodingRecipe or a class derived from Encoder, not {value}"
     )

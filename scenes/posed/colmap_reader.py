@@ -18,6 +18,8 @@ from scenes.errors import SceneError
 
 # The middle 98% of points span so many times what the middle 80% do: some lie nowhere.
 _FAR_OUTLIERS = 10
+# A quaternion is of length 1 up to the rounding of a text file.
+_UNIT = 0.1
 
 
 def read_model(model: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
@@ -65,7 +67,7 @@ def read_model(model: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
             {
                 "name": names.get(image.name, str(image.name)),
                 "camera": str(image.camera_id),
-                "camera_from_world": np.asarray(image.cam_from_world().matrix()).tolist(),
+                "camera_from_world": _matrix(model, names.get(image.name, str(image.name)), image),
             }
             for image in images
         ],
@@ -75,6 +77,20 @@ def read_model(model: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
         "is_trimmed": is_trimmed,
     }
     return values, np.array(shown, dtype=np.float64).reshape(-1, 6)
+
+
+def _matrix(folder: Path, name: str, image: Any) -> list[list[float]]:
+    """Pose of an image; a quaternion of length 0, which pycolmap takes for no rotation, is none."""
+    pose = image.cam_from_world()
+    length = float(np.linalg.norm(pose.rotation.quat))
+    # One that is not finite is named with the numbers of the pose.
+    if abs(length - 1) >= _UNIT:
+        raise SceneError(
+            f"{folder}: the quaternion of {name} has length {length:.3g}, not 1: its pose is "
+            "not known; remove the image"
+        )
+    matrix: list[list[float]] = np.asarray(pose.matrix()).tolist()
+    return matrix
 
 
 def _camera(lens: Any) -> dict[str, Any]:

@@ -201,6 +201,27 @@ def test_types_of_pixels_are_taken_as_their_values(pixels: np.ndarray[Any, Any])
     assert fit(image=low, encodings=["none"], observed=np.float32(0.5), **FEW).scores
 
 
+def test_random_constants_of_a_class_are_those_of_the_saved_fit() -> None:
+    class Drawn(Encoder):
+        matrix: torch.Tensor
+
+        def __init__(self, in_dim: int) -> None:
+            super().__init__(in_dim, 16)
+            self.register_constant("matrix", 8 * torch.randn(16, in_dim))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x @ self.matrix.T).sin()
+
+    few = FEW | {"steps": 40, "width": 32}
+    run = fit(image="cat", size=12, encodings=[Drawn], **few)
+    model = run.model("Drawn")
+    assert isinstance(model, ImageFit)
+    found = 255 * model.render().clamp(0, 1)
+    shown = torch.from_numpy(run.reconstruction("Drawn")).float()
+    assert float((found - shown).abs().max()) < 1
+    ENCODINGS.pop("Drawn")
+
+
 def test_a_class_that_is_defined_anew_is_not_the_one_of_an_older_run() -> None:
     def cubes(power: int) -> type[Encoder]:
         class Powers(Encoder):

@@ -423,6 +423,15 @@ class Endless(Encoder):
 class Blind(Encoder):
     def __init__(self):
         super().__init__(2, 2)
+
+class Chance(Encoder):
+    def __init__(self, in_dim):
+        super().__init__(in_dim, in_dim)
+        import random
+        self.scale = random.random()
+
+    def forward(self, x):
+        return self.scale * x
 """
 
 
@@ -467,6 +476,7 @@ def test_an_encoding_of_a_file_is_imported_where_it_is_named(
         "../mine.py": "../mine.py needs the name of a class in it: ../mine.py:CubicEncoder",
         "../bad.py:Narrow": "Narrow encodes no coordinates: its out_dim is 3, and it gives (2, 2)",
         "../bad.py:Endless": "Endless encodes no coordinates: its features are not finite",
+        "../bad.py:Chance": "another function each time it is built",
         "../bad.py:Blind": "Blind encodes no coordinates: TypeError: ",
         "nowhere.py:Cubic": "there is no file nowhere.py",
     }.items():

@@ -243,3 +243,20 @@ def test_a_masked_sun_does_not_set_the_scale() -> None:
     ).tone_mapped()
     assert found.tone is not None
     assert found.tone.peak == 2.0
+
+
+def test_a_quaternion_of_length_0_is_no_pose(tmp_path: Path) -> None:
+    needs("pycolmap")
+    model = tmp_path / "sparse" / "0"
+    model.mkdir(parents=True)
+    (tmp_path / "images").mkdir()
+    lines = []
+    for i in range(3):
+        iio.imwrite(tmp_path / "images" / f"{i}.png", np.zeros((48, 64, 3), np.uint8))
+        quaternion = "0 0 0 0" if i == 1 else "1 0 0 0"
+        lines.append(f"{i + 1} {quaternion} 0 0 3 1 {i}.png\n\n")
+    (model / "cameras.txt").write_text("1 PINHOLE 64 48 75 75 32 24\n")
+    (model / "images.txt").write_text("".join(lines))
+    (model / "points3D.txt").write_text("")
+    with pytest.raises(SceneError, match=r"the quaternion of 1\.png has length 0, not 1"):
+        open_scene(str(tmp_path))
