@@ -234,7 +234,8 @@ class Image:
         The split of Tancik et al. 2020, section 6.
 
         Raises:
-            ValueError: If the image has one row or column, with nothing between.
+            ValueError: If the image has one row or column, with nothing between, or if either half
+                has no pixel of a weight above 0.
         """
         if min(self.size) < 2:
             raise ValueError("an image of one row or column has no pixels to hold out")
@@ -249,6 +250,11 @@ class Image:
             )
             for part in (even, odd)
         )
+        if 0 in (fitted.num_fitted, between.num_fitted):
+            raise ValueError(
+                f"the mask leaves {fitted.num_fitted:,} pixels to fit and {between.num_fitted:,} "
+                "held out; some of both are needed"
+            )
         return replace(fitted, held_out=between)
 
 

@@ -225,7 +225,7 @@ class ScanKind(CoordinateKind[ScanOptions]):
         flat = (inside * (self.slices.mean() / inside.float().mean())).expand_as(self.slices)
         return notes_on_flat_fits(results, psnr(flat, self.slices), config)
 
-    def references(self, config: ScanOptions) -> Sequence[Result]:
+    def references(self, config: ScanOptions) -> Mapping[str, Callable[[], Result]]:
         """Filtered back-projection and SART of the same projections, slice by slice."""
         # Sums over pixels, where the integrals are means over the diameter.
         sinograms = self.integrals.view(-1, config.projections, self.side) * self.side
@@ -234,10 +234,10 @@ class ScanKind(CoordinateKind[ScanOptions]):
         def found(reconstruct: Callable[..., Tensor]) -> Float[Tensor, "depth side side"]:
             return torch.stack([reconstruct(each, degrees).clamp(0, 1) for each in sinograms])
 
-        return [
-            reference(name, partial(found, reconstruct), self._scored)
+        return {
+            name: partial(reference, name, partial(found, reconstruct), self._scored)
             for name, reconstruct in _REFERENCES.items()
-        ]
+        }
 
     @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:

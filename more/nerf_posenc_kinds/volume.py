@@ -1,7 +1,7 @@
 """Volumes: a network from a place to the value of a voxel, which fills in between the slices."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -235,10 +235,10 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         flat = constant_psnr(map(gray, self.slices[self.is_scored]))
         return notes_on_flat_fits(results, flat, config)
 
-    def references(self, config: VolumeOptions) -> Sequence[Result]:
+    def references(self, config: VolumeOptions) -> Mapping[str, Callable[[], Result]]:
         """Linear interpolation and a cubic spline between the fitted slices."""
         if config.every == 1:
-            return ()
+            return {}
         from scipy.interpolate import make_interp_spline
 
         known = self.is_fitted.nonzero()[:, 0]
@@ -252,10 +252,10 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
             return values
 
         degrees = {"linear": 1, "cubic": 3} if len(known) > 3 else {"linear": 1}
-        return [
-            reference(name, partial(between, degree), self._scored)
+        return {
+            name: partial(reference, name, partial(between, degree), self._scored)
             for name, degree in degrees.items()
-        ]
+        }
 
     @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:

@@ -269,9 +269,12 @@ class Kind(ABC, Generic[Config]):
     def evaluate(self, fit: "Fit[Config]") -> Evaluation:
         """Score a fitted model on test data, and show it in blocks."""
 
-    def references(self, config: Config) -> Sequence[Result]:
-        """What needs no training and is evaluated alike; none by default."""
-        return ()
+    def references(self, config: Config) -> Mapping[str, Callable[[], Result]]:
+        """What needs no training and is evaluated alike, by name; none by default.
+
+        They are computed before the first fit. Of one that raises, the run says so and goes on.
+        """
+        return {}
 
     def notes(self, results: Sequence[Result], config: Config) -> Iterator[str]:
         """Remarks on results; none by default."""

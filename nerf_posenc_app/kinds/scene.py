@@ -34,6 +34,7 @@ from nerf_posenc.radiance.volume_rendering import visible_depth
 from nerf_posenc.training import recipes
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import fastest_dtype
+from nerf_posenc_app.attempts import noted
 from nerf_posenc_app.crops import PREVIEW_SIDE
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import (
@@ -399,13 +400,15 @@ class ViewsKind(Kind[AskedViews]):
             sum_up(bar)
         views = [_view(test, i, score, gray) for i, score in enumerate(scores)]
         moving: list[Video | Volume] = []
-        if config.turntable:
-            scene = self.scene.train
-            with progress_bar(f"{fit.name} orbit", 1, "field", quiet=config.quiet) as bar:
-                volume = make_volume(renderer, scene.cameras[0], poses, gray)
-                bar.update()
-                sum_up(bar)
-            moving = [volume, self._turntable(fit, poses, gray)]
+        remarks: list[str] = []
+        with noted(f"orbit of {fit.name}", remarks):
+            if config.turntable:
+                camera = self.scene.train.cameras[0]
+                with progress_bar(f"{fit.name} orbit", 1, "field", quiet=config.quiet) as bar:
+                    moving.append(make_volume(renderer, camera, poses, gray))
+                    bar.update()
+                    sum_up(bar)
+                moving.append(self._turntable(fit, poses, gray))
         return Evaluation(
             {
                 PSNR.name: _mean(score.psnr for score in scores),
@@ -413,6 +416,7 @@ class ViewsKind(Kind[AskedViews]):
                 **errors,
             },
             [*views, *moving, *blocks],
+            remarks=remarks,
             details={
                 **details,
                 "views": [{"name": s.name, "psnr_db": s.psnr, "ssim": s.ssim} for s in scores],

@@ -6,11 +6,9 @@ It draws what a fit in progress can show: images, what a camera sees, or a passa
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import math
 import time
-from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +16,7 @@ import numpy as np
 from torch import Tensor
 
 from nerf_posenc.training.loop import FitState
+from nerf_posenc_app.attempts import warning_once
 from nerf_posenc_app.live.camera import (
     FIELD_OF_VIEW,
     camera_from_client,
@@ -30,7 +29,6 @@ from nerf_posenc_app.options import UsageError
 from nerf_posenc_app.report.images import eight_bit
 from nerf_posenc_app.report.page import passage_spans
 from nerf_posenc_app.report.palette import NUM_COLORS, PAGE_DARK, color_indices
-from nerf_posenc_app.terminal import print_to_stderr
 from nerf_posenc_app.values.blocks import Passage
 from nerf_posenc_app.values.measures import BATCH_PSNR, TrainingScore
 from nerf_posenc_app.values.results import InProgress
@@ -59,23 +57,6 @@ _gone = contextlib.suppress(AssertionError, ConnectionError)
 
 # viser's server prints its address even if it is not verbose.
 _unprinted = contextlib.redirect_stdout(io.StringIO())
-
-
-def _errors_as_warnings(show: Callable[..., None]) -> Callable[..., None]:
-    """Turn any error while a fit is shown into a warning, printed once."""
-    warned: list[Exception] = []
-
-    @functools.wraps(show)
-    def guarded(*args: Any, **kwargs: Any) -> None:
-        try:
-            show(*args, **kwargs)
-        except Exception as error:  # Whatever a browser may have sent.
-            if not warned:
-                reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-                print_to_stderr(f"warning: the live page failed ({reason}); the fit goes on")
-            warned.append(error)
-
-    return guarded
 
 
 class LivePage:
@@ -152,10 +133,9 @@ class LivePage:
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         if error is None:
-            self._say_goodbye()
+            warning_once(self._say_goodbye, "live page")()
         self.close()
 
-    @_errors_as_warnings
     def _say_goodbye(self) -> None:
         """Say that it is over: a page cannot tell a server that has ended from one it has lost."""
         if self.server.get_clients():
@@ -168,7 +148,6 @@ class LivePage:
         with _unprinted:
             self.server.stop()
 
-    @_errors_as_warnings
     def show(self, name: str, state: FitState, fit: InProgress) -> None:
         """Show a fit; a [Watcher][nerf_posenc_app.runs.train.Watcher]."""
         record = state.history[-1]

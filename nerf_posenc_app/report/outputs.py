@@ -1,12 +1,14 @@
 """What a run writes beside its checkpoints: images, videos, figures, page, metrics."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import imageio.v3 as iio
 from torch import Tensor
 
 from nerf_posenc.images import LARGE_PIXELS
+from nerf_posenc_app.attempts import noted
 from nerf_posenc_app.report.charts import save_charts
 from nerf_posenc_app.report.figures import save_comparison
 from nerf_posenc_app.report.images import eight_bit
@@ -29,8 +31,11 @@ def write_report(
     *,
     figures: bool = False,
     report: str = "report.html",
-) -> None:
+) -> list[str]:
     """Write the page of a run, and the images, videos and figures beside it.
+
+    A part that fails is left out, and the others are written: each is made of results that took
+    long to get.
 
     Args:
         folder: folder to write to.
@@ -39,27 +44,45 @@ def write_report(
         originals: the true images of the fits' snapshots.
         figures: also write every chart for print, as SVG, in ``figures/``.
         report: name of the page.
+
+    Returns:
+        A note on each part that failed, which the page shows too.
+
+    Raises:
+        OSError: If the disk is full or cannot be written, which leaving out a part would not mend.
     """
-    _write_views(folder, results)
+    notes: list[str] = []
+    with noted("images", notes):
+        _write_views(folder, results)
     for section in SECTIONS.values():
         block, write = section.block, section.write
         if block and write and any(result.blocks(block) for result in results):
-            write(folder, results)
-    videos = _write_videos(folder, results)
-    write_training_video(folder / TRAINING_VIDEO, originals, results, about.training)
+            with noted(block.__name__, notes):
+                write(folder, results)
+    videos: dict[str, Mapping[str, Path]] = {}
+    with noted("videos", notes):
+        videos = _write_videos(folder, results)
+    with noted("training video", notes):
+        write_training_video(folder / TRAINING_VIDEO, originals, results, about.training)
     shown = panels(results)
-    if shown:
-        save_comparison(folder / "comparison.png", shown, results, about.measures[0])
-    curves = training_charts(results, about.training)
-    if curves:
-        save_charts(folder / "curves.svg", curves)
-    if figures:
-        _write_figures(folder / "figures", about, results)
+    with noted("comparison.png", notes):
+        if shown:
+            save_comparison(folder / "comparison.png", shown, results, about.measures[0])
+    with noted("curves.svg", notes):
+        if curves := training_charts(results, about.training):
+            save_charts(folder / "curves.svg", curves)
+    with noted("figures", notes):
+        if figures:
+            _write_figures(folder / "figures", about, results)
     height, width, _ = shown[0].original.shape if shown else (0, 0, 0)
     tiles = None
-    if height * width > LARGE_PIXELS:
-        tiles = write_tiles(folder, {"original": shown[0].original, **shown[0].fits})
-    write_page(folder / report, about, results, videos=videos, originals=originals, tiles=tiles)
+    with noted("image that zooms", notes):
+        if height * width > LARGE_PIXELS:
+            tiles = write_tiles(folder, {"original": shown[0].original, **shown[0].fits})
+    with noted("page", notes):
+        about = replace(about, notes=[*about.notes, *notes])
+        write_page(folder / report, about, results, videos=videos, originals=originals, tiles=tiles)
+    return notes
 
 
 def _write_views(folder: Path, results: Sequence[Result]) -> None:

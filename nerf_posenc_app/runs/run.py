@@ -21,6 +21,7 @@ from nerf_posenc.training import ENCODINGS
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import describe, pick_device
 from nerf_posenc.training.distributed import ALONE, World
+from nerf_posenc_app.attempts import first_line, noted, warning_once
 from nerf_posenc_app.json_values import as_json
 from nerf_posenc_app.kinds.kind import Fit, Kind
 from nerf_posenc_app.options import (
@@ -111,6 +112,7 @@ class Run:
         names: all fits of the run, in the order of its table.
         results: results of the fits so far, without those that failed.
         originals: the true images of the fits' previews.
+        references: results of what needs no training.
         watchers: functions that show the fits in progress, such as the live page.
     """
 
@@ -122,7 +124,10 @@ class Run:
     names: Sequence[FitName]
     results: list[Result] = field(default_factory=list)
     originals: Sequence[Tensor] = ()
+    references: list[Result] = field(default_factory=list)
     watchers: Sequence[Watcher] = ()
+    # References that could not be computed, and why.
+    _missing: list[str] = field(default_factory=list, init=False)
     # Half the batch size, if the fit in progress ran out of memory with the whole.
     _halved_batch_size: int | None = field(default=None, init=False)
 
@@ -244,6 +249,17 @@ class Run:
             f"resume with: {resume_command(folder)}"
         )
 
+    def compute_references(self) -> None:
+        """Compute what the fits are compared with, before anything is trained.
+
+        A reference may not exist for some data, such as triangles between pixels of one column.
+        """
+        for name, compute in self.kind.references(self.config).items():
+            try:
+                self.references.append(compute())
+            except Exception as error:
+                self._missing.append(f"no {name} to compare with: {first_line(error)}")
+
     def write_report(self) -> bool:
         """Write the page and the metrics, and print the table.
 
@@ -257,8 +273,10 @@ class Run:
         results = sorted(self.results, key=lambda result: self.names.index(result.name))
         if not results:
             return False
-        shown = [*results, *kind.references(config)]
-        notes = _notes(self, results, shown)
+        shown = [*results, *self.references]
+        notes = list(self._missing)
+        with noted("notes on the results", notes):
+            notes += _notes(self, results, shown)
         about = About(
             title=f"{kind.title}, {kind.evaluated_on}" if kind.evaluated_on else kind.title,
             measures=kind.measures(config),
@@ -269,10 +287,13 @@ class Run:
             citations=kind.citations,
         )
         with self.folder.publishing() as folder:
-            figures = config.figures
-            write_report(folder, about, shown, self.originals, figures=figures, report=REPORT)
+            # What cannot be had again comes first; the page and its pictures are made of it.
             write_metrics(
                 folder / METRICS, about.run, shown, measures=about.measures, training=about.training
+            )
+            figures = config.figures
+            notes += write_report(
+                folder, about, shown, self.originals, figures=figures, report=REPORT
             )
         self._print_table(shown, about.measures, notes)
         return len(results) == len(self.names)
@@ -288,8 +309,9 @@ class Run:
         for note in notes:
             config.log(f"note: {note}")
         report = self.folder.path / REPORT
-        config.log(f"wrote {quoted(self.folder.path)}/; open {quoted(report)}")
-        if config.open and not webbrowser.open(report.resolve().as_uri()):
+        to_open = f"; open {quoted(report)}" if report.is_file() else ""
+        config.log(f"wrote {quoted(self.folder.path)}/{to_open}")
+        if config.open and to_open and not webbrowser.open(report.resolve().as_uri()):
             print_to_stderr("note: --open found no browser")
 
 
@@ -332,6 +354,7 @@ def open_run(
     prepared = prepare(kind_class, options, context, folder)
     with contextlib.closing(prepared.folder), contextlib.ExitStack() as stack:
         world.broadcast((prepared.config, prepared.folder.path))
+        prepared.compute_references()
         prepared.watchers = _open_watchers(prepared, stack)
         yield prepared
         world.broadcast(None)
@@ -343,14 +366,14 @@ def _open_watchers(prepared: Run, stack: contextlib.ExitStack) -> list[Watcher]:
     watchers: list[Watcher] = []
     if config.tensorboard:
         log = tensorboard_log(prepared.folder.path / "tensorboard", kind.training)
-        watchers.append(stack.enter_context(log))
+        watchers.append(warning_once(stack.enter_context(log), "TensorBoard log"))
     if config.live:
         # Imported here since only --live needs it.
         from nerf_posenc_app.live.viewer import LivePage
 
         pixels = 96**2 if config.device == "cpu" else 512**2
         opened = LivePage(kind.title, score=kind.training, poses=kind.poses, pixels=pixels)
-        watchers.append(stack.enter_context(opened).show)
+        watchers.append(warning_once(stack.enter_context(opened).show, "live page"))
         print(f"live     {opened.url}", flush=True)
     return watchers
 

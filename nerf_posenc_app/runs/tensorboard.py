@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nerf_posenc.training.loop import FitState
+from nerf_posenc_app.attempts import warning_once
 from nerf_posenc_app.kinds.kind import Problem
 from nerf_posenc_app.runs.folder import short_name
 from nerf_posenc_app.runs.train import Watcher
@@ -48,4 +49,4 @@ def tensorboard_log(folder: Path, score: TrainingScore) -> Iterator[Watcher]:
         yield show
     finally:
         for writer in writers.values():
-            writer.close()
+            warning_once(writer.close, "TensorBoard log")()

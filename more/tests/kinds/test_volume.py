@@ -63,7 +63,7 @@ def test_references_are_scipy_between_the_fitted_slices() -> None:
     np.save("a.npy", values.numpy())
     kind = VolumeKind(options())
     config = kind.resolve(options())
-    linear, cubic = kind.references(config)
+    linear, cubic = (make() for make in kind.references(config).values())
     between = (values[0:-1:2] + values[2::2]) / 2
     assert linear.scores["psnr_db"] == pytest.approx(psnr(between, values[1::2]), abs=1e-3)
     assert cubic.scores["psnr_db"] > linear.scores["psnr_db"] + 3

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -251,9 +252,9 @@ class ImageKind(CoordinateKind[ImageOptions]):
             scores, [view_of(self.image, values, self.title, frequency_bands(encoder))]
         )
 
-    def references(self, config: ImageOptions) -> Sequence[Result]:
+    def references(self, config: ImageOptions) -> Mapping[str, Callable[[], Result]]:
         """Interpolations between the pixels, or what denoises them."""
-        return [reference_result(self.image, name) for name in config.references]
+        return {name: partial(reference_result, self.image, name) for name in config.references}
 
     def plan(self, config: ImageOptions) -> str | None:
         """What the fits of more than a megapixel take."""

@@ -124,9 +124,15 @@ def radial(image: Image) -> Float[Tensor, "height width 3"]:
 
 
 def _fitted(image: Image) -> tuple[Any, Any, Any]:
-    """Coordinates and colors of the fitted pixels, and coordinates of all."""
+    """Coordinates and colors of the fitted pixels, and coordinates of all.
+
+    Raises:
+        ValueError: If the fitted pixels lie on one line, with no triangle between them.
+    """
     places = image.coordinates.reshape(-1, 2).double().numpy()
     fitted = slice(None) if image.fitted is None else image.fitted.numpy()
+    if np.linalg.matrix_rank(places[fitted] - places[fitted][:1]) < 2:
+        raise ValueError("the fitted pixels lie on one line")
     return places[fitted], image.rgb.reshape(-1, 3).double().numpy()[fitted], places
 
 
