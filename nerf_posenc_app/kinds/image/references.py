@@ -67,7 +67,7 @@ def _non_local_means(image: Image) -> Tensor:
     cleaned = denoise_nl_means(
         noisy, h=0.8 * sigma, sigma=sigma, patch_size=5, patch_distance=6, channel_axis=-1
     )
-    return torch.from_numpy(cleaned).float()
+    return torch.from_numpy(cleaned).float().view_as(image.rgb)
 
 
 _SCATTERED: Mapping[str, Callable[[Image], Tensor]] = {
