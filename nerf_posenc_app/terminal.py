@@ -1,12 +1,13 @@
-"""What the terminal shows: printable text, progress bars, and terminals that are gone."""
+"""What the terminal shows: printable text, progress bars, what failed; and terminals that are gone."""
 
 import contextlib
+import functools
 import io
 import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,55 @@ def print_to_stderr(line: str, lead: str = "") -> None:
     The line and its end are one write: unbuffered processes that make two mix their lines.
     """
     print(f"{lead}{printable(line)}\n", end="", file=sys.stderr)
+
+
+def first_line(error: Exception) -> str:
+    """What an error says in its first line; its type, if it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+@contextlib.contextmanager
+def noted(part: str, notes: list[str]) -> Iterator[None]:
+    """Note that a part of what a run shows could not be made, and go on without it.
+
+    Args:
+        part: what it is, after "the".
+        notes: list that gets the note.
+
+    Raises:
+        OSError: If the system refused something, such as space on a full disk: leaving out a part
+            would not mend it.
+    """
+    try:
+        yield
+    except Exception as error:
+        # Errors of the system have a number; libraries raise OSErrors without one.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        notes.append(f"the {part} could not be made: {first_line(error)}")
+
+
+def warning_once(show: Callable[..., None], name: str) -> Callable[..., None]:
+    """Turn errors of what shows a fit in progress into one warning.
+
+    Args:
+        show: the function.
+        name: what it is, after "the".
+    """
+    is_warned = False
+
+    @functools.wraps(show)
+    def guarded(*args: Any, **kwargs: Any) -> None:
+        nonlocal is_warned
+        try:
+            show(*args, **kwargs)
+        except Exception as error:
+            if not is_warned:
+                reason = f"{type(error).__name__}: {first_line(error)}"
+                print_to_stderr(f"warning: the {name} failed ({reason}); the fit goes on")
+            is_warned = True
+
+    return guarded
 
 
 def sum_up(bar: "tqdm[Any]", text: str | None = None) -> None:

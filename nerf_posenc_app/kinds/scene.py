@@ -34,7 +34,6 @@ from nerf_posenc.radiance.volume_rendering import visible_depth
 from nerf_posenc.training import recipes
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import fastest_dtype
-from nerf_posenc_app.attempts import noted
 from nerf_posenc_app.crops import PREVIEW_SIDE
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import (
@@ -50,7 +49,7 @@ from nerf_posenc_app.kinds.coordinates import (
 from nerf_posenc_app.kinds.kind import Exportable, Fit, Kind, Problem, Rendered, digest_of
 from nerf_posenc_app.kinds.pose_scores import POSITION, ROTATION, notes_on_poses, pose_scores
 from nerf_posenc_app.options import UNSET, PixelOptions, Range, Resolved, UsageError, require
-from nerf_posenc_app.terminal import printable, progress_bar, sum_up
+from nerf_posenc_app.terminal import noted, printable, progress_bar, sum_up
 from nerf_posenc_app.values.blocks import Block, Evaluation, Video, View, Volume
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName

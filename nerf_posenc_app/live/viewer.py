@@ -16,7 +16,6 @@ import numpy as np
 from torch import Tensor
 
 from nerf_posenc.training.loop import FitState
-from nerf_posenc_app.attempts import warning_once
 from nerf_posenc_app.live.camera import (
     FIELD_OF_VIEW,
     camera_from_client,
@@ -29,6 +28,7 @@ from nerf_posenc_app.options import UsageError
 from nerf_posenc_app.report.images import eight_bit
 from nerf_posenc_app.report.page import passage_spans
 from nerf_posenc_app.report.palette import NUM_COLORS, PAGE_DARK, color_indices
+from nerf_posenc_app.terminal import warning_once
 from nerf_posenc_app.values.blocks import Passage
 from nerf_posenc_app.values.measures import BATCH_PSNR, TrainingScore
 from nerf_posenc_app.values.results import InProgress

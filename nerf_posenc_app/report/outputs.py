@@ -8,7 +8,6 @@ import imageio.v3 as iio
 from torch import Tensor
 
 from nerf_posenc.images import LARGE_PIXELS
-from nerf_posenc_app.attempts import noted
 from nerf_posenc_app.report.charts import save_charts
 from nerf_posenc_app.report.figures import save_comparison
 from nerf_posenc_app.report.images import eight_bit
@@ -16,6 +15,7 @@ from nerf_posenc_app.report.page import SECTIONS, About, write_page
 from nerf_posenc_app.report.sections import block_charts, frequency_content, panels, training_charts
 from nerf_posenc_app.report.tiles import write_tiles
 from nerf_posenc_app.report.video import write_training_video, write_video
+from nerf_posenc_app.terminal import noted
 from nerf_posenc_app.values.blocks import Video, View
 from nerf_posenc_app.values.names import block_files, slug, video_stem
 from nerf_posenc_app.values.results import Result

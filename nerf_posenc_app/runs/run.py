@@ -21,7 +21,6 @@ from nerf_posenc.training import ENCODINGS
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import describe, pick_device
 from nerf_posenc.training.distributed import ALONE, World
-from nerf_posenc_app.attempts import first_line, noted, warning_once
 from nerf_posenc_app.json_values import as_json
 from nerf_posenc_app.kinds.kind import Fit, Kind
 from nerf_posenc_app.options import (
@@ -56,7 +55,14 @@ from nerf_posenc_app.runs.train import (
     result_of,
     train,
 )
-from nerf_posenc_app.terminal import print_to_stderr, printable, quoted
+from nerf_posenc_app.terminal import (
+    first_line,
+    noted,
+    print_to_stderr,
+    printable,
+    quoted,
+    warning_once,
+)
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result

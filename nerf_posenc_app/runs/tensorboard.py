@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nerf_posenc.training.loop import FitState
-from nerf_posenc_app.attempts import warning_once
 from nerf_posenc_app.kinds.kind import Problem
 from nerf_posenc_app.runs.folder import short_name
 from nerf_posenc_app.runs.train import Watcher
+from nerf_posenc_app.terminal import warning_once
 from nerf_posenc_app.values.measures import TrainingScore
 
 # Images are written when a fit has come half as far again: some twenty times.
