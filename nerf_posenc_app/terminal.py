@@ -1,4 +1,4 @@
-"""What the terminal shows: printable text, progress bars, what failed; and terminals that are gone."""
+"""What the terminal shows: printable text, progress bars, failures; and terminals that are gone."""
 
 import contextlib
 import functools

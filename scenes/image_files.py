@@ -30,6 +30,7 @@ from nerf_posenc.images import LARGE_PIXELS, Image
 from nerf_posenc.plugins import PluginTable
 from scenes.builtin.patterns import PATTERNS, open_pattern
 from scenes.errors import SceneError
+from scenes.inside import files_in
 from scenes.reading.record import Decoded, PixelArray, turned, unit_values
 from scenes.reading.worker import Allowance, read_image
 
@@ -208,13 +209,9 @@ def read_mask(
     return torch.from_numpy(np.ascontiguousarray(kept))
 
 
-def images_in(folder: Path) -> list[Path]:
-    """Image files of a folder by name, without hidden ones, as macOS leaves beside them."""
-    return sorted(
-        file
-        for file in folder.iterdir()
-        if file.suffix.lower() in IMAGE_SUFFIXES and file.name[0] != "." and file.is_file()
-    )
+def images_in(folder: Path, root: Path | None = None) -> list[Path]:
+    """Image files of a folder, by name; see `files_in`."""
+    return files_in(folder, IMAGE_SUFFIXES, root=root)
 
 
 def stored_pixels(

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from nerf_posenc.radiance.cameras import Camera
 from scenes.errors import SceneError
-from scenes.posed.folders import ImageFinder, path_inside
+from scenes.inside import path_inside
+from scenes.posed.folders import ImageFinder
 from scenes.posed.frames import (
     Box,
     Frame,

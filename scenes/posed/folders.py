@@ -13,25 +13,12 @@ from urllib.parse import unquote
 
 from scenes.errors import SceneError
 from scenes.image_files import IMAGE_SUFFIXES, images_in
+from scenes.inside import path_inside
 
 # Of nerfstudio and COLMAP, of 3D Gaussian splatting, and reduced by factors.
 _IMAGE_FOLDERS = ("images", "input", "images_2", "images_4", "images_8")
 # Names that a message lists.
 _LISTED = 4
-
-
-def path_inside(folder: Path, name: str) -> Path:
-    """Resolve the path of a file, which must lie in the folder."""
-    try:
-        path = (folder / name).resolve()
-        is_inside = path.is_relative_to(folder.resolve())
-        path.exists()  # Raises for a name that is too long.
-    except (OSError, ValueError, RuntimeError) as error:  # A loop of links is a RuntimeError.
-        reason = getattr(error, "strerror", None) or error
-        raise SceneError(f"{folder} names the file {name[:80]!r}: {reason}") from None
-    if not is_inside:
-        raise SceneError(f"{folder} names a file outside itself, which is refused: {name}")
-    return path
 
 
 def image_folder(folder: Path) -> Path:
@@ -155,7 +142,12 @@ class ImageFinder:
             )
         used = set(self._found.values())
         folders = dict.fromkeys(path.parent for path in used)
-        extra = [f for folder in folders for f in images_in(folder) if f.resolve() not in used]
+        extra = [
+            f
+            for folder in folders
+            for f in images_in(folder, self.folder)
+            if f.resolve() not in used
+        ]
         # Masks, normals and depths of a view begin with its name.
         stems = {path.stem for path in used}
         unposed = [

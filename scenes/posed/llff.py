@@ -12,7 +12,8 @@ import numpy.typing as npt
 from nerf_posenc.radiance.cameras import Camera
 from scenes.errors import SceneError
 from scenes.image_files import images_in
-from scenes.posed.folders import image_folder, listed, path_inside
+from scenes.inside import path_inside
+from scenes.posed.folders import image_folder, listed
 from scenes.posed.frames import (
     Box,
     Frame,
@@ -35,7 +36,7 @@ def read_llff(folder: Path) -> PosedImages:
     file = path_inside(folder, "poses_bounds.npy")
     rows = _read_table(file)
     home = image_folder(folder)
-    images = [path_inside(folder, str(home / file.name)) for file in images_in(home)]
+    images = images_in(home, folder)
     if len(images) != len(rows):
         raise SceneError(
             f"{file} has poses for {len(rows)} images and {home} contains {len(images)}, "

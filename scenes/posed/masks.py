@@ -21,6 +21,7 @@ from torch import Tensor
 from nerf_posenc.radiance.views import reduced_masks
 from scenes.errors import SceneError
 from scenes.image_files import images_in, read_mask
+from scenes.inside import path_inside
 from scenes.reading.worker import Allowance
 
 if TYPE_CHECKING:
@@ -58,8 +59,9 @@ class MaskFinder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
         self._listings: dict[Path, dict[str, Path]] = {}
-        inside = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
-        self.folders = [path for path in inside if _key(path.name) in _FOLDERS and path.is_dir()]
+        names = sorted(path.name for path in self.folder.iterdir()) if folder.is_dir() else []
+        inside = [path_inside(self.folder, name) for name in names if _key(name) in _FOLDERS]
+        self.folders = [path for path in inside if path.is_dir()]
 
     def beside(self, image: Path) -> Mask | None:
         """Mask of an image by its place; None if there is none."""
@@ -83,7 +85,7 @@ class MaskFinder:
         """Images of a folder by their names without suffix and case."""
         if folder not in self._listings:
             is_folder = folder.is_dir() and folder.resolve().is_relative_to(self.folder)
-            files = images_in(folder) if is_folder else []
+            files = images_in(folder, self.folder) if is_folder else []
             self._listings[folder] = {_key(file.stem): file for file in reversed(files)}
         return self._listings[folder]
 

@@ -160,3 +160,18 @@ def test_a_named_mask_that_is_missing_is_an_error(scene: Path) -> None:
     (scene / "transforms.json").write_text(json.dumps(values))
     with pytest.raises(SceneError, match=r"frame 0: there is no mask .*gone.png; add it"):
         open_scene(str(scene))
+
+
+@pytest.mark.parametrize("link", ["masks", "masks/one", "dynamic_mask"])
+def test_no_mask_is_read_by_a_link_out_of_the_scene(
+    scene: Path, tmp_path: Path, link: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (by_instant_ngp if link == "dynamic_mask" else by_stem)(scene)
+    mask = next((scene).glob(f"**/{link}*" if link == "dynamic_mask" else "masks/*"))
+    mask = mask.parent if link == "masks" else mask
+    mask.rename(tmp_path / "private")
+    mask.symlink_to(tmp_path / "private")
+    monkeypatch.chdir(tmp_path)
+    for name in ("scene", str(scene)):
+        with pytest.raises(SceneError, match="names a file outside itself, which is refused"):
+            open_scene(name)

@@ -31,6 +31,7 @@ from nerf_posenc.plugins import how_to_install
 from nerf_posenc.radiance.views import reduced_masks
 from scenes.errors import SceneError
 from scenes.image_files import MAX_PIXELS, open_image, read_mask
+from scenes.inside import files_in
 from scenes.posed.masks import Mask, MaskFinder
 from scenes.reading.worker import read_file
 
@@ -116,22 +117,13 @@ def photo_files(folder: Path) -> list[Path]:
     """
     if not folder.is_dir():
         raise SceneError(f"{folder} is not a folder; --photos takes one of photographs, or a video")
-    photos = _files(folder, _SUFFIXES)
+    photos = files_in(folder, _SUFFIXES)
     if len(photos) < 3:
         raise SceneError(
             f"{folder} has {len(photos) or 'no'} photograph{'s' * (len(photos) != 1)} "
             f"({', '.join(_SUFFIXES)}); a scene needs 3, and 30 to 100 for a good fit"
         )
     return photos
-
-
-def _files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
-    """Files of a folder with one of these suffixes, by name."""
-    return sorted(
-        f
-        for f in folder.iterdir()
-        if f.is_file() and f.suffix.lower() in suffixes and f.name[0] != "."
-    )
 
 
 def video_photos(video: Path, runs: Path, *, log: Callable[[str], None] = print) -> Path:

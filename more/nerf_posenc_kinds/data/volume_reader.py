@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from nerf_posenc.plugins import how_to_install
 from scenes.errors import SceneError
+from scenes.inside import files_in
 from scenes.reading.arrays import range_of, read_array, require_size
 from scenes.reading.decoding import other_format
 
@@ -109,7 +110,7 @@ def _read_dicom(folder: Path, most: int) -> tuple[npt.NDArray[np.float32], list[
         raise SceneError(_missing(folder, "DICOM")) from None
     slices: list[_Slice] = []
     left_out = 0
-    for file in sorted(path for path in folder.iterdir() if path.is_file()):
+    for file in files_in(folder):
         if file.name == "DICOMDIR":
             continue
         try:

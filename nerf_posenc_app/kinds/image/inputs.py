@@ -5,7 +5,8 @@ from pathlib import Path
 
 from nerf_posenc_app.options import UsageError, require
 from scenes.errors import SceneError
-from scenes.image_files import images_in, open_image
+from scenes.image_files import IMAGE_SUFFIXES, open_image
+from scenes.inside import files_in
 
 
 def find_images(names: Sequence[str], max_pixels: int) -> list[str]:
@@ -24,8 +25,7 @@ def find_images(names: Sequence[str], max_pixels: int) -> list[str]:
         try:
             path = Path(name)
             if path.is_dir():
-                arrays = (file for file in path.glob("*.npy") if file.name[0] != ".")
-                found = sorted([*images_in(path), *arrays])
+                found = files_in(path, (*IMAGE_SUFFIXES, ".npy"))
                 require(bool(found), f"--images {name} contains no image")
                 files += map(str, found)
                 continue
