@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 from torch import Tensor, nn
 
@@ -16,11 +18,15 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 try:
-    from huggingface_hub import PyTorchModelHubMixin
+    from huggingface_hub import PyTorchModelHubMixin, hf_hub_download
+    from safetensors.torch import load_model
 except ImportError:
     raise ImportError(
         f"nerf_posenc.fits.hub needs huggingface_hub: {how_to_install('hub')}"
     ) from None
+
+SAFETENSORS = "model.safetensors"
+_REPOSITORY = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 
 
 class HubModel(
@@ -75,6 +81,60 @@ class HubModel(
             facts=dict(fit.facts),
         )
         model.encoder, model.network = fit.encoder, fit.network
+        return model
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> Self:
+        """Load a folder that ``save_pretrained`` wrote, or a repository of the Hub.
+
+        Weights are read from safetensors alone.
+
+        Args:
+            pretrained_model_name_or_path: the folder, or ``"OWNER/NAME"`` of a repository.
+            **options: ``revision``, ``cache_dir``, ``token`` and others of huggingface_hub.
+
+        Raises:
+            FileNotFoundError: If there is no such folder and the name is none of a repository, or
+                there is no ``model.safetensors``.
+        """
+        name = str(pretrained_model_name_or_path)
+        is_name = isinstance(pretrained_model_name_or_path, str) and _REPOSITORY.fullmatch(name)
+        if not Path(name).is_dir() and not is_name:
+            raise FileNotFoundError(
+                f"there is no folder {name}; a repository of the Hub is named OWNER/NAME"
+            )
+        made: Self = super().from_pretrained(name, **options)
+        return made
+
+    @classmethod
+    def _from_pretrained(
+        cls,
+        *,
+        model_id: str,
+        revision: str | None,
+        cache_dir: str | Path | None,
+        force_download: bool,
+        local_files_only: bool,
+        token: str | bool | None,
+        **arguments: Any,
+    ) -> Self:
+        # That of the mixin unpickles the weights of a repository without safetensors.
+        file = Path(model_id, SAFETENSORS)
+        if not Path(model_id).is_dir():
+            downloaded = hf_hub_download(
+                model_id,
+                SAFETENSORS,
+                revision=revision,
+                cache_dir=cache_dir,
+                force_download=force_download,
+                local_files_only=local_files_only,
+                token=token,
+            )
+            file = Path(downloaded)
+        if not file.is_file():
+            raise FileNotFoundError(f"{model_id} has no {SAFETENSORS}; other files are not loaded")
+        model = cls(**arguments)
+        load_model(model, file)
         return model
 
     def forward(self, coordinates: Float[Tensor, "*batch in_dim"]) -> Float[Tensor, "*batch out"]:

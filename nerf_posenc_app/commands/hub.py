@@ -1,10 +1,14 @@
 """``train_fit.py export RUN --hub``: a fit as a folder of the Hugging Face Hub."""
 
+import re
+import textwrap
 from pathlib import Path
 
 from nerf_posenc.fits import CoordinateFit, SceneFit
+from nerf_posenc.training.checkpoints import replacing_files
 from nerf_posenc_app.options import UsageError
 from nerf_posenc_app.runs.saved import Metrics
+from nerf_posenc_app.terminal import printable
 
 _CARD = """---
 library_name: nerf_posenc
@@ -25,9 +29,7 @@ model = HubModel.from_pretrained("PATH OR NAME")
 {table}
 Fitted by
 
-```sh
 {command}
-```
 
 with nerf_posenc {version}.
 """
@@ -53,29 +55,38 @@ def write_hub_folder(
 
     if not isinstance(fit, CoordinateFit):
         raise UsageError("--hub is for networks on coordinates; this is a radiance field")
-    out.mkdir(parents=True, exist_ok=True)
-    if metrics is not None:
-        # Before the weights: where there is no card, one that says nothing is written.
-        (out / "README.md").write_text(_card(name, metrics), encoding="utf-8")
-    HubModel.of(fit).save_pretrained(out)
+    with replacing_files(out) as partial:
+        if metrics is not None:
+            # Before the weights: where there is no card, one that says nothing is written.
+            (partial / "README.md").write_text(_card(name, metrics), encoding="utf-8")
+        HubModel.of(fit).save_pretrained(partial)
 
 
 def _card(name: str, metrics: Metrics) -> str:
     """What the Hub shows: the scores of the fit beside those of all others of the run."""
     measures, data = metrics.measures, metrics.data
-    heads = ["encoding", *(measure.label for measure in measures)]
+    heads = ["encoding", *(_text(measure.label) for measure in measures)]
     rows = [
-        [fit.label, *(f"{fit.scores.get(m.name, float('nan')):.{m.digits}f}" for m in measures)]
+        [
+            _text(fit.label),
+            *(f"{fit.scores.get(m.name, float('nan')):.{m.digits}f}" for m in measures),
+        ]
         for fit in metrics.fits
     ]
     lines = [heads, ["---"] * len(heads), *rows]
     table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
     return _CARD.format(
-        title=data.title,
-        name=name,
-        kind=data.kind,
+        title=_text(data.title),
+        name=_text(name),
+        kind=_text(data.kind),
         size=f" of {' x '.join(map(str, data.size))} samples" if data.size else "",
         table=table,
-        command=metrics.command,
-        version=metrics.versions.get("nerf_posenc", ""),
+        # Indented, since a fence would end where the text has one.
+        command=textwrap.indent("\n".join(map(printable, metrics.command.split("\n"))), " " * 4),
+        version=_text(metrics.versions.get("nerf_posenc", "")),
     )
+
+
+def _text(text: str) -> str:
+    """Text that Markdown shows as it is, and in one line."""
+    return re.sub(r"([\\`*_{}\[\]<>()#+!|~&$-])", r"\\\1", printable(text))

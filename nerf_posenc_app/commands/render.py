@@ -188,6 +188,8 @@ def _write(
 
 def _new(folder: Path, stem: str, suffix: str) -> Path:
     """A name that does not exist yet, with whatever suffix."""
+    if folder.is_symlink():
+        raise UsageError(f"{folder} is a link, which is not followed; use --out")
     folder.mkdir(parents=True, exist_ok=True)
     taken = {file.stem for file in folder.iterdir()}
     number = 1
