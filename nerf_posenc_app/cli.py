@@ -34,7 +34,7 @@ from nerf_posenc_app.runs.run import Context, Experiment, is_out_of_memory, resu
 from nerf_posenc_app.runs.saved import SaveError
 from nerf_posenc_app.runs.signals import handled_signals
 from nerf_posenc_app.runs.stop import Stop, Stopped
-from nerf_posenc_app.terminal import lasting_streams, print_to_stderr, printable
+from nerf_posenc_app.terminal import lasting_streams, print_to_stderr, printable, say
 
 _HELP = {"-h", "--help"}
 
@@ -116,7 +116,7 @@ def main(arguments: Sequence[str], experiment: Experiment) -> int:
     arguments = arguments[1:] if arguments[:1] == ["fit"] else arguments
     keep_freed_memory()
     stop, world = Stop(), find_world()
-    with lasting_streams() as (out, err), handled_signals(stop) as signals:
+    with lasting_streams() as (out, _), handled_signals(stop) as signals:
         try:
             if _begins_fit(arguments):
                 world = join_world()
@@ -147,7 +147,7 @@ def main(arguments: Sequence[str], experiment: Experiment) -> int:
             status = _fail(message, 1, stop, world)
         out.flush()
         if out.error is not None and not isinstance(out.error, BrokenPipeError):
-            print(f"{PROGRAM}: error: cannot print: {out.error}", file=err)
+            print_to_stderr(f"{PROGRAM}: error: cannot print: {out.error}")
             status = status or 1
     return status
 
@@ -165,7 +165,7 @@ def _run(arguments: Sequence[str], context: Context) -> int:
             follow(context, KINDS)
         return 0
     if list(arguments) == ["--version"]:
-        print(f"{PROGRAM} of nerf_posenc {__version__}, torch {torch.__version__}")
+        say(f"{PROGRAM} of nerf_posenc {__version__}, torch {torch.__version__}")
         return 0
     if not arguments:
         arguments = ["--help"]

@@ -26,7 +26,7 @@ from nerf_posenc.plugins import how_to_install
 from nerf_posenc.training.recipes import OPTIMIZERS
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.json_values import from_json
-from nerf_posenc_app.terminal import printable
+from nerf_posenc_app.terminal import say
 
 SCRIPT = "train_fit.py"
 _INSTALLED = "nerf-posenc"
@@ -221,7 +221,7 @@ class CommonOptions:
     def log(self, line: str) -> None:
         """Print a line, unless ``--quiet``."""
         if not self.quiet:
-            print(printable(line))
+            say(line)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,6 +36,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in decoded)
 
 
+def say(*lines: str) -> None:
+    """Print lines to standard output, each without the controls that what it names may hold."""
+    print(*map(printable, lines), sep="\n", flush=True)
+
+
 def quoted(path: Path) -> str:
     """A path as a shell takes it back."""
     return shlex.quote(str(path))

@@ -10,6 +10,7 @@ from nerf_posenc.radiance.build import get_field
 from nerf_posenc.radiance.views import Scene
 from nerf_posenc_app.kinds.scene import FieldOption, ViewsKind, ViewsOptions
 from nerf_posenc_app.options import UsageError
+from nerf_posenc_app.terminal import say
 from nerf_posenc_kinds.data.captures import (
     capture_folder,
     import_pycolmap,
@@ -78,7 +79,7 @@ class PhotosKind(ViewsKind[PhotosOptions]):
                 )
         except KeyboardInterrupt:
             if folder != runs:
-                print(f"\n{folder} is kept: the same command goes on from there")
+                say("", f"{folder} is kept: the same command goes on from there")
             raise
         except OSError as error:
             raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}") from None

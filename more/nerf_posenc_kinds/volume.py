@@ -150,8 +150,9 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         ]
 
     def digest(self) -> str:
-        """Checksum of the values and their distances."""
-        return digest_of([(self.slices.shape, [self.slices, torch.tensor(self.spacing)])])
+        """Checksum of the values, their range in the file and their distances."""
+        scale = torch.tensor([*self.spacing, *self.facts["range"]], dtype=torch.float64)
+        return digest_of([(self.slices.shape, [self.slices, scale])])
 
     def resolve(self, options: VolumeOptions) -> VolumeOptions:
         """Choose encodings, bands, sigma, steps and batches by the size."""

@@ -27,6 +27,9 @@ VERSION = 1
 
 # Of the header of a file, which describes tensors and plain values; it takes 25 times as much.
 _MAX_HEADER = 1 << 25
+# Bytes that no block of the disk stands for: more is a hole that fills the memory with zeros, while
+# file systems that compress, or write late, have some.
+_MAX_HOLE = 1 << 30
 
 
 class CheckpointError(ValueError):
@@ -89,6 +92,9 @@ def load_checkpoint(
     safetensors = _import_safetensors()
     if not path.is_file():
         raise FileNotFoundError(f"there is no checkpoint at {path}")
+    is_sparse = path.stat().st_size > 2 * _allocated(path) + _MAX_HOLE
+    if is_sparse:
+        raise CheckpointError(f"{path} is not a checkpoint, or is damaged: it is mostly a hole")
     with path.open("rb") as stream:
         if int.from_bytes(stream.read(8), "little") > _MAX_HEADER:
             raise CheckpointError(f"{path} is not a checkpoint, or is damaged: its header is long")
@@ -184,6 +190,13 @@ def synchronize(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _allocated(path: Path) -> int:
+    """Bytes that a file takes on the disk; its size where the system does not say."""
+    status = path.stat()
+    # In units of 512 bytes whatever the file system (POSIX, sys/stat.h); Windows has none.
+    return 512 * status.st_blocks if hasattr(status, "st_blocks") else status.st_size
 
 
 def _import_safetensors() -> Any:

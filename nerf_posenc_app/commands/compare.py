@@ -9,7 +9,7 @@ from nerf_posenc_app.commands.comparison import write_comparison
 from nerf_posenc_app.options import UsageError
 from nerf_posenc_app.report.tables import as_csv, table
 from nerf_posenc_app.runs.saved_fits import require_new
-from nerf_posenc_app.terminal import printable
+from nerf_posenc_app.terminal import say
 
 
 def compare(
@@ -49,9 +49,9 @@ def compare(
     except OSError as error:
         reason = f"{error.filename or out}: {error.strerror}"
         raise UsageError(f"cannot write {reason}; use --out") from None
-    tables = [f"{title}\n{table(fits, measures)}" for title, fits in groups.items()]
-    written = " and ".join(map(str, filter(None, (out, csv))))
-    print("\n\n".join([*tables, printable(f"wrote {written}")]))
+    for title, fits in groups.items():
+        say(title, *table(fits, measures).split("\n"), "")
+    say(f"wrote {' and '.join(map(str, filter(None, (out, csv))))}")
 
 
 def _new_page() -> Path:

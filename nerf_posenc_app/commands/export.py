@@ -32,7 +32,7 @@ from nerf_posenc_app.runs.saved_fits import (
     note_of_progress,
     require_new,
 )
-from nerf_posenc_app.terminal import printable, quoted
+from nerf_posenc_app.terminal import printable, quoted, say
 from nerf_posenc_app.values.blocks import Mesh
 from nerf_posenc_app.web.fit_page import fit_page, why_not
 from nerf_posenc_app.web.volume_page import volume_page
@@ -102,8 +102,8 @@ def export(
         raise UsageError(f"cannot write {out}: {error.strerror or error}") from None
     for note in (note_of_choice(run, encoding, name), note_of_progress(name, saved)):
         if note is not None:
-            print(printable(note))
-    print(printable(f"exported {name}: wrote {out}"))
+            say(note)
+    say(f"exported {name}: wrote {out}")
 
 
 def _export_hub(run: Path, encoding: str | None, out: Path | None, *, overwrite: bool) -> None:
@@ -117,8 +117,8 @@ def _export_hub(run: Path, encoding: str | None, out: Path | None, *, overwrite:
     except OSError as error:
         raise UsageError(f"cannot write {out}: {error.strerror or error}") from None
     if note := note_of_choice(run, encoding, name):
-        print(printable(note))
-    print(printable(f"exported {name}: wrote {quoted(out)}/"))
+        say(note)
+    say(f"exported {name}: wrote {quoted(out)}/")
 
 
 def _write_mesh(mesh: Mesh, path: Path, suffix: str) -> None:
@@ -131,7 +131,7 @@ def _write_mesh(mesh: Mesh, path: Path, suffix: str) -> None:
     if suffix == ".obj":
         return
     if len(mesh.vertices.float().unique(dim=0)) < len(mesh.vertices.unique(dim=0)):
-        print(
+        say(
             f"note: float32, which {suffix} files have, does not tell vertices apart so far from "
             "the origin; write an .obj file"
         )
@@ -171,10 +171,10 @@ def _export_page(run: Path, encoding: str | None, out: Path | None, *, overwrite
     except ValueError as error:
         raise UsageError(str(error)) from None
     if left_out:
-        print(printable(f"note: left out {left_out}"))
+        say(f"note: left out {left_out}")
     for each, fit in runs.items():
         if fit.step < fit.num_steps:
-            print(printable(f"note: {each} is at step {fit.step} of {fit.num_steps}"))
+            say(f"note: {each} is at step {fit.step} of {fit.num_steps}")
     _write_page(page, out, runs)
 
 
@@ -185,7 +185,7 @@ def _write_page(page: str, out: Path, names: Iterable[str]) -> None:
     except OSError as error:
         raise UsageError(f"cannot write {out}: {error.strerror or error}") from None
     megabytes = len(page.encode()) / 1e6
-    print(printable(f"exported {', '.join(names)}: wrote {out} ({megabytes:.2f} MB)"))
+    say(f"exported {', '.join(names)}: wrote {out} ({megabytes:.2f} MB)")
 
 
 def _load(file: Path) -> ImageFit:

@@ -30,7 +30,7 @@ from nerf_posenc_app.runs.saved_fits import (
     note_of_progress,
     require_new,
 )
-from nerf_posenc_app.terminal import printable, progress_bar, sum_up
+from nerf_posenc_app.terminal import progress_bar, say, sum_up
 from scenes.errors import SceneError
 from scenes.reading.hdr import SUFFIXES as HDR_SUFFIXES
 from scenes.reading.hdr import write_hdr
@@ -111,8 +111,8 @@ def render(
         notes = [note_of_choice(run, encoding, name), note_of_progress(name, saved)]
         for note in [*notes, rendered.note]:
             if note is not None:
-                print(printable(note))
-        print(printable(f"rendered {name}: wrote {written}{'/' if written.is_dir() else ''}"))
+                say(note)
+        say(f"rendered {name}: wrote {written}{'/' if written.is_dir() else ''}")
 
 
 def _require_size(rendered: Rendered | RenderedFile) -> None:

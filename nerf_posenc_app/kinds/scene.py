@@ -49,7 +49,7 @@ from nerf_posenc_app.kinds.coordinates import (
 from nerf_posenc_app.kinds.kind import Exportable, Fit, Kind, Problem, Rendered, digest_of
 from nerf_posenc_app.kinds.pose_scores import POSITION, ROTATION, notes_on_poses, pose_scores
 from nerf_posenc_app.options import UNSET, PixelOptions, Range, Resolved, UsageError, require
-from nerf_posenc_app.terminal import noted, printable, progress_bar, sum_up
+from nerf_posenc_app.terminal import noted, printable, progress_bar, say, sum_up
 from nerf_posenc_app.values.blocks import Block, Evaluation, Video, View, Volume
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
@@ -509,7 +509,7 @@ class SceneKind(ViewsKind[SceneOptions]):
             return cls(options, scene_in_memory(options.scene.values, size=options.size))
         is_built_in = options.scene in BUILT_IN and not Path(options.scene).is_dir()
         if is_built_in and not options.quiet:
-            print(f"rendering the built-in scene {options.scene} ...")
+            say(f"rendering the built-in scene {options.scene} ...")
         scene = open_scene(options.scene, size=options.size, max_pixels=options.max_pixels)
         return cls(options, scene)
 

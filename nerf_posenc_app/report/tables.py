@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
@@ -179,5 +180,6 @@ def _widest(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Join cells, the first of a row flush left and the others flush right."""
+    rows = [[*map(printable, row)] for row in rows]
     first, *rest = (len(part) for part in _widest(rows))
     return ["  ".join([row[0].ljust(first), *map(str.rjust, row[1:], rest)]) for row in rows]

@@ -1,5 +1,6 @@
 """Runs of several data, one after the other."""
 
+import contextlib
 import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
@@ -30,7 +31,7 @@ from nerf_posenc_app.runs.processes import (
 )
 from nerf_posenc_app.runs.run import Context, resolve_device, versions
 from nerf_posenc_app.runs.saved import STATE, Metrics, RunState, SaveError, read_metrics
-from nerf_posenc_app.terminal import print_to_stderr, printable
+from nerf_posenc_app.terminal import print_to_stderr, printable, say
 
 INDEX = "index.html"
 _TABLE = "table.txt"
@@ -105,12 +106,13 @@ def _digest(files: Sequence[str]) -> str:
     """Checksum of what the files contain; of samples, their names."""
     digest = hashlib.sha256()
     for file in files:
-        path = Path(file)
-        try:
-            content = path.read_bytes() if path.is_file() else b""
-        except OSError:  # It is named when its turn comes.
-            content = b""
-        digest.update(hashlib.sha256(content).digest() + path.name.encode(errors="replace"))
+        path, content = Path(file), b""
+        # One that cannot be read is named when its turn comes.
+        with contextlib.suppress(OSError):
+            if path.is_file():
+                with path.open("rb") as opened:
+                    content = hashlib.file_digest(opened, "sha256").digest()
+        digest.update(content + path.name.encode(errors="replace"))
     return digest.hexdigest()
 
 
@@ -180,7 +182,7 @@ def _fit_share(
         if context.resumed is not None and _is_whole(own_folder):
             continue
         if not options.quiet:
-            print("\n" + printable(f"[{number + 1} of {len(files)}] {file}"))
+            say("", f"[{number + 1} of {len(files)}] {file}")
         if own_folder.is_symlink():
             raise UsageError(f"{own_folder} is a link, which no run follows; remove it")
         own = replace(kind.of_input(options, file), out=own_folder)
@@ -233,7 +235,7 @@ def _write_tables(
             runs[name] = read_metrics(folder.path / name)
         except (OSError, ValueError):
             continue
-    text = "no run is complete"
+    text, written = "no run is complete", []
     if runs:
         inputs = {
             name: InputScores(first, {fit.label: fit.scores[first.name] for fit in run.fits})
@@ -262,9 +264,9 @@ def _write_tables(
             write_text(folder.path / _TABLE, text + "\n", token=folder.token)
         except OSError as error:
             raise SaveError(f"cannot write to {folder.path}: {error.strerror}") from None
-        text += "\n\n" + printable(f"wrote {folder.path}/; open {folder.path / INDEX}")
+        written = ["", f"wrote {folder.path}/; open {folder.path / INDEX}"]
     if not quiet:
-        print(f"\n{text}")
+        say("", *text.split("\n"), *written)
     # A fit that the user ended is one.
     return all(
         name in runs and _has_all(runs[name], {fit.label for fit in runs[name].fits})

@@ -15,6 +15,7 @@ from nerf_posenc_app.report.images import eight_bit
 from nerf_posenc_app.runs.folder import REPORT
 from nerf_posenc_app.runs.saved import STATE, read_file_blocks, read_metrics, read_state, read_views
 from nerf_posenc_app.runs.saved_fits import find_fit
+from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.results import Result
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class FittedRun:
         found = (
             f"{name} {fit.scores[first.name]:.{first.digits}f}" for name, fit in self._fits.items()
         )
-        return f"FittedRun({str(self.folder)!r}: {first.label}: {', '.join(found)})"
+        return printable(f"FittedRun({str(self.folder)!r}: {first.label}: {', '.join(found)})")
 
     def _repr_html_(self) -> str:
         # In a sandbox: the page may be of a stranger's run, and a notebook trusts what it shows.

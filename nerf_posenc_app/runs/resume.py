@@ -16,7 +16,7 @@ from nerf_posenc_app.runs.batch import run_many
 from nerf_posenc_app.runs.folder import REPORT, open_run_folder
 from nerf_posenc_app.runs.run import Context
 from nerf_posenc_app.runs.saved import DATA, FIT_SUFFIX, FITS, RunState, read_metrics
-from nerf_posenc_app.terminal import printable
+from nerf_posenc_app.terminal import say
 
 
 def options_of_resume(
@@ -97,7 +97,7 @@ def resume(
             return run_many(kind, options, context, folder)
         if _is_complete(resume, state):
             if not quiet:
-                print(printable(f"{resume} is complete: nothing is missing"))
+                say(f"{resume} is complete: nothing is missing")
             context.world.broadcast(None)
             return True
         return context.experiment(kind, options, context, folder)

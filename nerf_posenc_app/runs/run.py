@@ -61,6 +61,7 @@ from nerf_posenc_app.terminal import (
     print_to_stderr,
     printable,
     quoted,
+    say,
     warning_once,
 )
 from nerf_posenc_app.values.measures import Measure
@@ -309,9 +310,8 @@ class Run:
     ) -> None:
         config = self.config
         if not config.quiet:
-            print(f"\n{table(shown, measures)}\n")
             said = headline(shown, measures[0])
-            print(f"{said}\n" if said else "", end="")
+            say("", *table(shown, measures).split("\n"), "", *([said] if said else []))
         for note in notes:
             config.log(f"note: {note}")
         report = self.folder.path / REPORT
@@ -380,7 +380,7 @@ def _open_watchers(prepared: Run, stack: contextlib.ExitStack) -> list[Watcher]:
         pixels = 96**2 if config.device == "cpu" else 512**2
         opened = LivePage(kind.title, score=kind.training, poses=kind.poses, pixels=pixels)
         watchers.append(warning_once(stack.enter_context(opened).show, "live page"))
-        print(f"live     {opened.url}", flush=True)
+        say(f"live     {opened.url}")
     return watchers
 
 
@@ -421,7 +421,7 @@ def prepare(
         processes = "" if size == 1 else f", {size} processes"
         lines.append(f"device   {describe(device)}{processes}")
         if not config.quiet:
-            print(*map(printable, lines), sep="\n")
+            say(*lines)
         _begin(prepared)
         plan = kind.plan(config) if size == 1 and not config.quiet else None
         if plan is not None:

@@ -430,11 +430,13 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
 def _heat_map(entry: Mapping[str, Any]) -> HeatMap:
     entry = from_json(dict[str, Any], entry, "a heat map")
     rows, columns = (from_json(list[str], entry.get(side), side) for side in ("rows", "columns"))
-    values = from_json(list[list[float]], entry.get("values"), "values")
-    if len(values) != len(rows) or any(len(row) != len(columns) for row in values):
-        raise ValueError("a heat map needs one value for each row and column")
+    # Before millions of values are looked at one by one.
     if len(rows) * len(columns) > _MOST_CELLS:
         raise ValueError(f"a heat map has {len(rows)} x {len(columns)} cells; it has few")
+    lines = from_json(list[Any], entry.get("values"), "values")
+    if [len(from_json(list[Any], line, "values")) for line in lines] != [len(columns)] * len(rows):
+        raise ValueError("a heat map needs one value for each row and column")
+    values = from_json(list[list[float]], lines, "values")
     table = torch.tensor(values).reshape(len(rows), len(columns)).clamp(0, 1).nan_to_num()
     return HeatMap(from_json(str, entry.get("title"), "title"), table, rows, columns)
 

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -21,8 +22,10 @@ from PIL import Image
 
 import train_fit
 from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
 from nerf_posenc_app.kinds.kind import Rendered
 from nerf_posenc_app.report.tables import as_csv
+from nerf_posenc_app.runs.batch import _digest
 from nerf_posenc_app.runs.folder import short_name
 from nerf_posenc_app.runs.saved import STATE, read_metrics
 from nerf_posenc_app.values.blocks import Evaluation
@@ -98,19 +101,18 @@ def test_cameras_are_counted_before_anything_is_rendered(
     assert time.process_time() - began < 10
 
 
-@pytest.mark.slow
 def test_a_heat_map_of_millions_of_cells_is_refused() -> None:
     with quick_report():
         assert (
             train_fit.main(["--image", "cat", *QUICK, "--encodings", "none", "--out", "run"]) == 0
         )
     metrics = json.loads(Path("run/metrics.json").read_text())
-    side = 1100
+    side = 2200
     metrics["fits"][0]["heat_maps"] = [
-        {"title": "x", "rows": [""] * side, "columns": [""] * side, "values": [[0.0] * side] * side}
+        {"title": "x", "rows": [""] * side, "columns": [""] * side, "values": [[0] * side] * side}
     ]
     Path("run/metrics.json").write_text(json.dumps(metrics))
-    with pytest.raises(ValueError, match="1100 x 1100 cells"):
+    with pytest.raises(ValueError, match="2200 x 2200 cells"):
         read_metrics(Path("run"))
 
 
@@ -252,3 +254,50 @@ def test_a_fit_that_asks_for_more_than_any_screen_is_refused(
     with mock.patch("nerf_posenc_app.kinds.image.image.ImageKind.render", wide):
         assert train_fit.main(["render", "run"]) == 2
     assert "60 frames of 1,000,000 x 8 are 480,000,000 pixels" in capsys.readouterr().err
+
+
+FORGED = (
+    "\x1b]0;owned\x07\x1b]52;c;b3duZWQ=\x07\x1b[2J\r\ntrain_fit.py: error: no disk"
+)
+
+
+def test_nothing_that_a_run_says_reaches_the_terminal_raw(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with quick_report():
+        train_fit.main(["--image", "cat", *QUICK, "--encodings", "none", "--out", "run"])
+    metrics = json.loads(Path("run/metrics.json").read_text())
+    metrics["data"]["title"] = FORGED
+    metrics["data"]["evaluated_on"] = FORGED
+    for measure in metrics["measures"]:
+        measure["quantity"] = f"{measure['quantity']}\x1b]8;;http://evil\x1b\\"
+    Path("run/metrics.json").write_text(json.dumps(metrics))
+    Path("run").rename("run\x1b[31mred")
+    capsys.readouterr()
+    folder = Path("run\x1b[31mred")
+    assert train_fit.main(["compare", str(folder), str(folder)]) in (0, 2)
+    assert train_fit.main(["compare", str(folder)]) == 0
+    assert train_fit.main(["render", str(folder)]) == 0
+    print(repr(train_fit.FittedRun(folder)))
+    said = capsys.readouterr()
+    text = (said.out + said.err).replace("\n", "")
+    assert text.isprintable()
+    assert not re.search(r"^train_fit.py: error: no disk", said.out + said.err, re.MULTILINE)
+    assert "PSNR" in text
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not say what a file takes")
+def test_holes_in_files_fill_no_memory() -> None:
+    with quick_report():
+        train_fit.main(["--image", "cat", *QUICK, "--encodings", "none", "--out", "run"])
+    checkpoint = Path("run/fits/none.safetensors")
+    with checkpoint.open("r+b") as file:
+        file.truncate(8 << 30)
+    with pytest.raises(CheckpointError, match="mostly a hole"):
+        load_checkpoint(checkpoint)
+    # Data of a run of several are looked at in pieces.
+    with Path("a.png").open("wb") as file:
+        file.truncate(1 << 28)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    _digest(["a.png"])
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 16
