@@ -93,7 +93,7 @@ class ClipKind(CoordinateKind[ClipOptions]):
         width, height, count = self.size
         return [
             f"clip     {self.source}, {width} x {height}, {count} frames, "
-            f"{self.clip.rate:.3g} per second"
+            f"{self.clip.rate:.3g} per second, {count / self.clip.rate:.3g} s"
         ]
 
     def digest(self) -> str:

@@ -82,7 +82,9 @@ class PhotosKind(ViewsKind[PhotosOptions]):
                 say("", f"{folder} is kept: the same command goes on from there")
             raise
         except OSError as error:
-            raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}") from None
+            raise UsageError(
+                f"cannot write {error.filename or folder}: {error.strerror or error}"
+            ) from None
         scene = open_scene(str(folder), size=options.size)
         notes = (*capture.notes, f"cameras in {folder}, for --scene", *scene.notes)
         scene = replace(scene, name=photos.resolve().name, source=options.photos, notes=notes)

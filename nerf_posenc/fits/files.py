@@ -97,10 +97,15 @@ def _coordinate_fit(
     nn.Sequential(encoder, network).load_state_dict(weights)
     size = tuple(int(side) for side in model["size"])
     require_counts(**{f"side {i}": side for i, side in enumerate(size)})
+    kind = ImageFit if model["kind"] == "image" else CoordinateFit
+    if kind is ImageFit and (len(size), options.in_dim, options.out_dim) != (2, 2, 3):
+        raise ValueError(f"no image has sides {size}, {options.in_dim} axes and {options.out_dim}")
     longest = _MAX_DURATION if options.in_dim == 1 else _MAX_SIDE
     if max(size) > longest or math.prod(size) > _MAX_VALUES:
         raise ValueError(f"no {model['kind']} has {' x '.join(map(str, size))} samples")
-    kind = ImageFit if model["kind"] == "image" else CoordinateFit
     steps = int(fit["step"]), int(fit["num_steps"])
     facts = dict(model["facts"])
-    return kind(encoder.to(device), network.to(device), options, size, *steps, facts)
+    made = kind(encoder.to(device), network.to(device), options, size, *steps, facts)
+    if isinstance(made, ImageFit):
+        made.tone  # noqa: B018 - it raises where the curve is none.
+    return made

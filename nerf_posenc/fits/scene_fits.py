@@ -154,10 +154,13 @@ def scene_fit(
     scale = float(model["scale"])
     if not (1e-12 <= scale <= 1e12 and all(abs(v) <= 1e12 for v in (x, y, z))):
         raise ValueError(f"no scene has a scale of {scale} and its center at {(x, y, z)}")
+    camera = Camera(**values)
+    # It raises where the distortion cannot be undone.
+    camera.lens_steps()
     return SceneFit(
         renderer.to(device),
         options,
-        Camera(**values),
+        camera,
         poses,
         background,
         (x, y, z),

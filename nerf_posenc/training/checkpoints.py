@@ -67,7 +67,8 @@ def save_checkpoint(path: Path, values: Mapping[str, Any], *, token: str = "") -
         except _import_safetensors().SafetensorError as error:
             raise _os_error(error) from None
         # safetensors would let the owner alone read it.
-        partial.chmod(mode)
+        with contextlib.suppress(PermissionError):  # Of file systems without permissions.
+            partial.chmod(mode)
 
 
 def load_checkpoint(

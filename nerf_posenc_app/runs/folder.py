@@ -11,6 +11,7 @@ Nothing in the folder is followed if it is a link, and nothing is removed but wh
 """
 
 import contextlib
+import errno
 import os
 import re
 import secrets
@@ -36,7 +37,7 @@ from nerf_posenc_app.runs.saved import (
     read_state,
     write_state,
 )
-from nerf_posenc_app.terminal import printable
+from nerf_posenc_app.terminal import print_to_stderr, printable
 from nerf_posenc_app.values.names import FitName
 
 REPORT = "report.html"
@@ -197,9 +198,16 @@ def _locked(path: Path) -> int:
             import fcntl
 
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise UsageError(f"another run is writing to {path.parent}; name another folder") from None
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK):
+            os.close(descriptor)
+            raise UsageError(
+                f"another run is writing to {path.parent}; name another folder"
+            ) from None
+        print_to_stderr(
+            f"warning: {path.parent} cannot be locked ({error.strerror}); let no other run write "
+            "to it"
+        )
     return descriptor
 
 

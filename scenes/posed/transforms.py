@@ -301,7 +301,9 @@ def rigid_matrix(value: Any, where: str) -> npt.NDArray[np.float64]:
         SceneError: If it is not finite, stretches, mirrors, or is transposed.
     """
     try:
-        matrix = np.array(value, dtype=np.float64)
+        found = np.array(value)
+        # NumPy would also read numbers from strings.
+        matrix = found.astype(np.float64) if found.dtype.kind in "iuf" else np.empty(0)
     except (TypeError, ValueError, OverflowError):
         matrix = np.empty(0)
     if matrix.shape == (3, 4):

@@ -162,6 +162,8 @@ def other_format(path: Path) -> str | None:
     """What a file is by its first bytes, and how to convert it; None where that is not known."""
     with path.open("rb") as file:
         head = file.read(352)
+    if _brands(head) & {*_HEIC, *_AVIF}:  # Images in the container of videos.
+        return None
     return next((name for start, mark, name in _OTHERS if head[start:].startswith(mark)), None)
 
 

@@ -146,7 +146,10 @@ class _Worker:
             # A file system that does not answer, or a decoder that waits, uses no processor.
             clock = threading.Timer(_PATIENCE + _SLOWER * max(0, allowance.seconds), self._kill)
             clock.daemon = True
-            clock.start()
+            try:
+                clock.start()
+            except RuntimeError as error:  # The system allows no more threads.
+                raise SceneError(f"cannot read {path}: {error}") from None
             try:
                 answer, arrays = self._exchange(request)
             except OSError as error:

@@ -256,9 +256,7 @@ def test_a_fit_that_asks_for_more_than_any_screen_is_refused(
     assert "60 frames of 1,000,000 x 8 are 480,000,000 pixels" in capsys.readouterr().err
 
 
-FORGED = (
-    "\x1b]0;owned\x07\x1b]52;c;b3duZWQ=\x07\x1b[2J\r\ntrain_fit.py: error: no disk"
-)
+FORGED = "\x1b]0;owned\x07\x1b]52;c;b3duZWQ=\x07\x1b[2J\r\ntrain_fit.py: error: no disk"
 
 
 def test_nothing_that_a_run_says_reaches_the_terminal_raw(

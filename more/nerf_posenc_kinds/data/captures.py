@@ -25,10 +25,12 @@ from typing import Any
 
 import imageio.v3 as iio
 import numpy as np
+import numpy.typing as npt
 
 from nerf_posenc.images import to_eight_bits
 from nerf_posenc.plugins import how_to_install
 from nerf_posenc.radiance.views import reduced_masks
+from nerf_posenc_app.terminal import first_line
 from scenes.errors import SceneError
 from scenes.image_files import MAX_PIXELS, open_image, read_mask
 from scenes.inside import files_in
@@ -389,6 +391,28 @@ def _write(path: Path, pixels: Any) -> None:
     partial.replace(path)
 
 
+def _copied(path: Path, shape: tuple[int, int] | None = None) -> npt.NDArray[np.uint8]:
+    """Pixels of a copy in a capture.
+
+    Args:
+        path: the copy.
+        shape: height and width that it had; None if it may have been rotated since.
+
+    Raises:
+        SceneError: If it is damaged, or of another size.
+    """
+    try:
+        pixels: npt.NDArray[np.uint8] = iio.imread(path)
+        if shape is not None and pixels.shape[:2] != shape:
+            raise ValueError(f"it is {pixels.shape[1]} x {pixels.shape[0]}")
+    except Exception as error:  # Decoders raise nearly every type on a damaged file.
+        raise SceneError(
+            f"{path} is not the copy that was made of a photograph ({first_line(error)}); remove "
+            f"{path.parent.parent} to begin again"
+        ) from None
+    return pixels
+
+
 def _rotate_the_fewer(copies: dict[str, _Photo], images: Path) -> None:
     """Give portraits and landscapes the shape of the more frequent ones.
 
@@ -401,7 +425,7 @@ def _rotate_the_fewer(copies: dict[str, _Photo], images: Path) -> None:
         if height != width and (height > width) != is_upright:
             path = images / photo.name
             for each in (path, _mask_of(path)):
-                pixels = iio.imread(each) if each.is_file() else None
+                pixels = _copied(each) if each.is_file() else None
                 # One that was interrupted has rotated some already.
                 if pixels is not None and pixels.shape[:2] == photo.shape:
                     _write(each, pixels.swapaxes(0, 1)[::-1])
@@ -480,7 +504,8 @@ def _brightness_spread(model: Any, images: Path) -> float:
     points: dict[int, list[tuple[int, float]]] = {}
     for number in model.reg_image_ids():
         image = model.image(number)
-        gray = iio.imread(images / image.name).astype(np.float64).mean(-1)
+        camera = model.camera(image.camera_id)
+        gray = _copied(images / image.name, (camera.height, camera.width)).mean(-1)
         for point in image.get_observation_points2D():
             x, y = point.xy.astype(int)
             # What is black or white has no brightness to compare.

@@ -67,7 +67,9 @@ def read_frames(
         is_animation = head[8:12] == b"WEBP" or head.startswith((b"GIF8", b"\x89PNG"))
         if is_animation and photos_per_second is None:
             return _animation(path, most, size)
-        return _video(path, _demuxer(path, head), most, size, photos_per_second)
+        demuxer = _demuxer(path, head)
+        _require_end(path, demuxer, head)
+        return _video(path, demuxer, most, size, photos_per_second)
     except (SceneError, MemoryError):
         raise
     except Exception as error:  # Decoders raise nearly every type on a damaged file.
@@ -85,6 +87,28 @@ def _demuxer(path: Path, head: bytes) -> str:
     raise SceneError(
         f"cannot read {path} as a clip: it is {what or 'neither an animation nor a video'}"
     )
+
+
+def _require_end(path: Path, demuxer: str, head: bytes) -> None:
+    """Raise if a file lacks its end, of formats that ffmpeg reads without a complaint.
+
+    MPEG streams have neither a length nor an end.
+
+    Raises:
+        ValueError: If it is cut.
+    """
+    size = path.stat().st_size
+    if demuxer == "avi" and int.from_bytes(head[4:8], "little") + 8 > size:
+        raise ValueError(f"it has {size:,} of the bytes that it promises: it is cut")
+    if demuxer == "ogg":
+        with path.open("rb") as file:
+            # A page takes 65,307 bytes at most (RFC 3533).
+            file.seek(max(0, size - 65_307))
+            tail = file.read()
+        last = tail.rfind(b"OggS")
+        # The third bit of its sixth byte marks the last page of a stream.
+        if last < 0 or len(tail) < last + 6 or not tail[last + 5] & 4:
+            raise ValueError("it ends before its last page: it is cut")
 
 
 def _reduced(colors: npt.NDArray[np.uint8], size: int) -> npt.NDArray[np.uint8]:

@@ -8,6 +8,7 @@ corner is checked, and what cannot be read is refused by its name.
 import codecs
 import io
 import json
+import math
 import re
 import struct
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,8 @@ Ints = npt.NDArray[np.int64]
 
 # Lengths and directions of quadrangles are compared to this.
 _ROUNDING = 1e-9
+# Of the lengths of unit quaternions, which some programs write in 16 bits.
+_ROUNDED = 1e-3
 # What a file may require without any change of its triangles.
 _HARMLESS = (
     "KHR_mesh_quantization",
@@ -173,6 +176,8 @@ def read_glb(data: bytes) -> Polygons:
         compressed = " (compressed by Draco)" if "draco" in required[0] else ""
         raise UnreadError(f"needs {required[0]}{compressed}, which is not read; export it without")
     # After the chunk of JSON, which is padded, the length and type of the binary one.
+    if len(data) > 20 + size and data[20 + size + 4 : 20 + size + 8] != b"BIN\0":
+        raise UnreadError("has no binary chunk after that of JSON; export it anew")
     binary = data[20 + size + 8 :]
     parts = [
         (_moved(_accessor(file, binary, primitive["attributes"]["POSITION"]), matrix), faces)
@@ -198,24 +203,34 @@ def _placed_meshes(file: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Float
     children = {child for node in nodes for child in node.get("children", [])}
     roots = [i for i in range(len(nodes)) if i not in children]
     if "scenes" in file:
-        roots = file["scenes"][file.get("scene", 0)].get("nodes", [])
+        roots = _item(file, "scenes", file.get("scene", 0)).get("nodes", [])
     stack, seen = [(root, np.eye(4)) for root in roots], set[int]()
     while stack:
         index, above = stack.pop()
-        if index in seen or index < 0:
+        if index in seen:
             raise UnreadError("has a node below two others, which glTF does not allow")
         seen.add(index)
-        node = nodes[index]
+        node = _item(file, "nodes", index)
         matrix = above @ _matrix(node)
         if "mesh" in node:
-            yield file["meshes"][node["mesh"]], matrix
+            yield _item(file, "meshes", node["mesh"]), matrix
         stack += [(child, matrix) for child in node.get("children", [])]
+
+
+def _item(file: dict[str, Any], name: str, index: Any) -> dict[str, Any]:
+    """An entry of a list of the file, whose numbers begin at 0."""
+    if type(index) is not int or not 0 <= index < len(file[name]):
+        raise UnreadError(f"names number {index} of its {len(file[name])} {name}")
+    item: dict[str, Any] = file[name][index]
+    return item
 
 
 def _matrix(node: dict[str, Any]) -> Floats:
     if "matrix" in node:
         return np.array(node["matrix"], dtype=np.float64).reshape(4, 4).T
     x, y, z, w = node.get("rotation", (0, 0, 0, 1))
+    if not abs(math.hypot(x, y, z, w) - 1) < _ROUNDED:
+        raise UnreadError(f"has a rotation by {x, y, z, w}, which is no unit quaternion")
     # Rotation of a unit quaternion: 1 + 2 (w [v] + [v]^2), where [v] u is the cross product v x u.
     cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]], dtype=np.float64)
     matrix = np.eye(4)
@@ -234,7 +249,7 @@ def _faces(
 ) -> Ints:
     """Triangles ``(n, 3)`` of a primitive; none of points and lines."""
     mode = primitive.get("mode", 4)
-    count = file["accessors"][primitive["attributes"]["POSITION"]]["count"]
+    count = _item(file, "accessors", primitive["attributes"]["POSITION"])["count"]
     indices = np.arange(count)
     if "indices" in primitive:
         indices = _accessor(file, binary, primitive["indices"])[:, 0].astype(np.int64)
@@ -255,7 +270,7 @@ def _faces(
 
 def _accessor(file: dict[str, Any], binary: bytes, index: int) -> npt.NDArray[Any]:
     """Values of an accessor ``(count, components)``."""
-    about = file["accessors"][index]
+    about = _item(file, "accessors", index)
     kind = np.dtype(_TYPES[about["componentType"]])
     width = {"SCALAR": 1, "VEC3": 3}[about["type"]]
     values = np.zeros((about["count"], width), kind)
@@ -282,11 +297,13 @@ def _view(
     count: int,
     width: int,
 ) -> npt.NDArray[Any]:
-    view = file["bufferViews"][about["bufferView"]]
+    view = _item(file, "bufferViews", about["bufferView"])
     if view["buffer"] != 0 or "uri" in file["buffers"][0]:
         raise UnreadError("keeps its triangles in another file; export it as one GLB")
-    start = view.get("byteOffset", 0) + about.get("byteOffset", 0)
-    stride = view.get("byteStride", kind.itemsize * width)
+    offset, stride = about.get("byteOffset", 0), view.get("byteStride", kind.itemsize * width)
+    if count and offset + stride * (count - 1) + kind.itemsize * width > view["byteLength"]:
+        raise UnreadError("has more values than the part of the file that they lie in")
+    start = view.get("byteOffset", 0) + offset
     # NumPy raises where this reaches beyond the bytes.
     return np.ndarray((count, width), kind, binary, start, (stride, kind.itemsize)).copy()
 

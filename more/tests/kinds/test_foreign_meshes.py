@@ -276,6 +276,18 @@ def test_normalized_sparse_and_mirrored_parts_of_a_glb_are_in_their_places(tmp_p
         ({"buffers": [{"byteLength": 128, "uri": "../secret"}]}, "in another file"),
         ({"nodes": [{"children": [1], "mesh": 0}, {"children": [0]}]}, "a node below two others"),
         ({"scenes": [{"nodes": []}]}, "no meshes in its scene"),
+        ({"scenes": [{"nodes": [0]}], "nodes": [{"mesh": -1}]}, "names number -1 of its 1 meshes"),
+        ({"scene": -1}, "names number -1 of its 1 scenes"),
+        ({"scenes": [{"nodes": [0]}], "nodes": [{"mesh": 0.0}]}, "names number 0.0"),
+        (
+            {"scenes": [{"nodes": [0]}], "nodes": [{"mesh": 0, "rotation": [9, 9, 9, 9]}]},
+            "no unit quaternion",
+        ),
+        ({"scenes": [{"nodes": [-1]}]}, "names number -1 of its 3 nodes"),
+        (
+            {"bufferViews": [{"buffer": 0, "byteLength": 47}] * 4},
+            "more values than the part of the file",
+        ),
         ({"nodes": [{"mesh": 0, "skin": 0}]}, "a skin, whose pose is not computed"),
         ({"nodes": [{"mesh": 0, "weights": [0.5]}]}, "morph targets that are not at rest"),
     ],
