@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -190,7 +191,10 @@ def lasting_streams() -> Iterator[tuple[Stream, Stream]]:
     out, err = (Stream(stream or nowhere) for stream in before)
     sys.stdout, sys.stderr = out, err
     try:
-        yield out, err
+        with warnings.catch_warnings():
+            # In one line, without the line of code that it comes from.
+            warnings.showwarning = lambda message, *_: print_to_stderr(f"warning: {message}")
+            yield out, err
     finally:
         out.flush()
         err.flush()

@@ -121,7 +121,7 @@ def load_checkpoint(
 
 
 @contextlib.contextmanager
-def replacing(path: Path, *, token: str = "") -> Iterator[Path]:
+def replacing(path: Path, *, token: str = "", is_new: bool = False) -> Iterator[Path]:
     """Give a new file to write, which then replaces the one at ``path``: it is whole or not there.
 
     The new file has a hidden name beside ``path`` that nobody can foresee, so that no link is ever
@@ -130,16 +130,20 @@ def replacing(path: Path, *, token: str = "") -> Iterator[Path]:
     Args:
         path: file to write or to replace; a link of that name is replaced, not followed.
         token: part of the hidden name; empty for a random one.
+        is_new: whether to replace nothing, also if another process writes that name meanwhile.
 
     Raises:
+        FileExistsError: If there is a file of that name, and none is to be replaced.
         OSError: If it cannot be written; the file at ``path`` is left as it was.
     """
     partial = path.with_name(f".{token or secrets.token_hex(8)}.partial.{path.name}")
     try:
         partial.unlink(missing_ok=True)
-        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        _claim(partial)
         yield partial
         synchronize(partial)
+        if is_new:
+            _claim(path)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -175,9 +179,14 @@ def replacing_files(folder: Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def write_text(path: Path, text: str, *, token: str = "") -> None:
+def _claim(path: Path) -> None:
+    """Take a name that no file has; of several processes one gets it."""
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+
+
+def write_text(path: Path, text: str, *, token: str = "", is_new: bool = False) -> None:
     """Write a text file in UTF-8 by way of `replacing`."""
-    with replacing(path, token=token) as partial:
+    with replacing(path, token=token, is_new=is_new) as partial:
         partial.write_text(text, encoding="utf-8")
 
 

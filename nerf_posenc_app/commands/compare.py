@@ -32,6 +32,7 @@ def compare(
     """
     if not runs:
         raise UsageError("compare needs one run folder or more")
+    is_named = out is not None
     out = _new_page() if out is None else out
     if out.suffix == "":
         out = out.with_name(f"{out.name}.html")
@@ -41,11 +42,17 @@ def compare(
     if csv is not None:
         require_new(csv, overwrite=overwrite)
     try:
-        groups, measures = write_comparison(out, runs)
+        groups, measures = write_comparison(out, runs, is_new=not overwrite)
         if csv is not None:
             write_text(csv, as_csv(groups, measures))
     except ValueError as error:
         raise UsageError(str(error)) from None
+    except FileExistsError:
+        if is_named:
+            raise UsageError(f"{out} exists already; give another name, or --overwrite") from None
+        # Another process has taken that name meanwhile.
+        compare(runs, csv=csv, overwrite=overwrite)
+        return
     except OSError as error:
         reason = f"{error.filename or out}: {error.strerror}"
         raise UsageError(f"cannot write {reason}; use --out") from None

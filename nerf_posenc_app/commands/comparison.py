@@ -30,18 +30,20 @@ _MAX_SETTING = 80
 
 
 def write_comparison(
-    path: Path, folders: Sequence[Path]
+    path: Path, folders: Sequence[Path], *, is_new: bool = False
 ) -> tuple[Mapping[str, Sequence[Result]], Sequence[Measure]]:
     """Write one page that compares several runs.
 
     Args:
         path: HTML file; its folder is created once all runs are read.
         folders: run folders, each with its ``metrics.json`` and images.
+        is_new: whether to replace no file.
 
     Returns:
         All fits, named by folder and encoding, by what was fitted; and the columns of their table.
 
     Raises:
+        FileExistsError: If there is a file of that name, and none is to be replaced.
         ValueError: If a folder contains no complete run, or is given twice, or the runs measure
             different things.
     """
@@ -79,7 +81,7 @@ def write_comparison(
         differing=differing_settings({label: run.config for label, run in runs.items()}),
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as partial:
+    with replacing(path, is_new=is_new) as partial:
         write_page(partial, about, results, videos=_videos(runs, folder_of))
     by_group = {
         title: [fit for fit in results if fit.label in names] for title, names in groups.items()

@@ -91,7 +91,7 @@ def export(
     try:
         made = kind.mesh(file, nodes, pick_device("auto")) if mesh else kind.exportable(file)
         out.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(out) as partial:
+        with replacing(out, is_new=not overwrite) as partial:
             if isinstance(made, Mesh):
                 _write_mesh(made, partial, out.suffix.lower())
             else:
@@ -155,7 +155,7 @@ def _export_page(run: Path, encoding: str | None, out: Path | None, *, overwrite
         except (CheckpointError, OSError, ImportError) as error:
             raise UsageError(str(error)) from None
         page = volume_page(volumes, title=title, command=command, metrics=metrics)
-        _write_page(page, out, files)
+        _write_page(page, out, files, overwrite=overwrite)
         return
     fits = {each: _load(path) for each, path in files.items()}
     reasons = {each: why_not(fit) for each, fit in fits.items()}
@@ -175,13 +175,13 @@ def _export_page(run: Path, encoding: str | None, out: Path | None, *, overwrite
     for each, fit in runs.items():
         if fit.step < fit.num_steps:
             say(f"note: {each} is at step {fit.step} of {fit.num_steps}")
-    _write_page(page, out, runs)
+    _write_page(page, out, runs, overwrite=overwrite)
 
 
-def _write_page(page: str, out: Path, names: Iterable[str]) -> None:
+def _write_page(page: str, out: Path, names: Iterable[str], *, overwrite: bool) -> None:
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_text(out, page)
+        write_text(out, page, is_new=not overwrite)
     except OSError as error:
         raise UsageError(f"cannot write {out}: {error.strerror or error}") from None
     megabytes = len(page.encode()) / 1e6

@@ -12,10 +12,14 @@ from nerf_posenc.training.distributed import find_world
 from nerf_posenc_app.runs.stop import Stop
 
 
-def _is_importing(frame: FrameType | None) -> bool:
-    """Whether a module is being imported, as torch does in the middle of things."""
+def _must_wait(frame: FrameType | None) -> bool:
+    """Whether an exception would be lost here, or abort the process.
+
+    Python ignores those of a ``__del__``, and an import may be one that C++ asked for.
+    """
     while frame is not None:
-        if "importlib._bootstrap" in frame.f_code.co_filename:
+        code = frame.f_code
+        if code.co_name == "__del__" or "importlib._bootstrap" in code.co_filename:
             return True
         frame = frame.f_back
     return False
@@ -42,8 +46,7 @@ def handled_signals(stop: Stop) -> Iterator[list[int]]:
             received.append(number)
             # torchrun itself ends at the first one.
             stop.request(run=several or number != signal.SIGINT)
-        elif _is_importing(frame):
-            # An exception within an import that C++ asked for would abort the process.
+        elif _must_wait(frame):
             threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
         else:
             received.append(number)

@@ -4,14 +4,17 @@ SECURITY.md promises what is tested here. Each input is made by its test.
 """
 
 import csv
+import errno
 import io
 import json
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -23,11 +26,15 @@ from PIL import Image
 import train_fit
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
+from nerf_posenc_app.commands.compare import _new_page, compare
 from nerf_posenc_app.kinds.kind import Rendered
 from nerf_posenc_app.report.tables import as_csv
 from nerf_posenc_app.runs.batch import _digest
 from nerf_posenc_app.runs.folder import short_name
 from nerf_posenc_app.runs.saved import STATE, read_metrics
+from nerf_posenc_app.runs.signals import handled_signals
+from nerf_posenc_app.runs.stop import Stop
+from nerf_posenc_app.terminal import lasting_streams
 from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
@@ -299,3 +306,73 @@ def test_holes_in_files_fill_no_memory() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     _digest(["a.png"])
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 16
+
+
+def test_systems_that_lack_locks_and_permissions_are_written_to(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fcntl = pytest.importorskip("fcntl")
+
+    def lacking(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(fcntl, "flock", lacking)
+    monkeypatch.setattr(Path, "chmod", refused)
+    with quick_report():
+        words = ["--image", "cat", *QUICK, "--encodings", "none", "--out", "run"]
+        assert train_fit.main(words) == 0
+    said = capsys.readouterr().err
+    assert "warning: run cannot be locked (Function not implemented)" in said
+    assert load_checkpoint(Path("run/fits/none.safetensors"))
+
+
+def test_a_thread_that_cannot_be_started_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    Image.new("RGB", (9, 9)).save("a.png")
+
+    def refused(*_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("threading.Timer.start", refused)
+    with pytest.raises(SceneError, match=r"cannot read a\.png: can't start new thread"):
+        open_image("a.png")
+
+
+def test_of_several_that_write_one_name_each_gets_its_own() -> None:
+    with quick_report():
+        train_fit.main(["--image", "cat", *QUICK, "--encodings", "none", "--out", "run"])
+    # Three others have taken names since each looked for a free one.
+    stale = [Path("runs/comparison.html")] * 2
+    page = mock.Mock(side_effect=lambda: stale.pop() if stale else _new_page())
+    module = "nerf_posenc_app.commands.compare."
+    with mock.patch(f"{module}_new_page", page), mock.patch(f"{module}require_new"):
+        for _ in range(2):
+            compare((Path("run"),))
+    compare((Path("run"),))
+    assert train_fit.main(["compare", "run", "--out", "runs/comparison.html"]) == 2
+    expected = {"comparison.html", *(f"comparison-{i}.html" for i in (2, 3))}
+    assert {file.name for file in Path("runs").iterdir()} == expected
+    assert all(file.stat().st_size for file in Path("runs").iterdir())
+
+
+def test_a_signal_waits_for_what_python_would_ignore(capfd: pytest.CaptureFixture[str]) -> None:
+    class Closing:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with handled_signals(Stop()) as received:
+        closing = Closing()
+        del closing
+        with pytest.raises(KeyboardInterrupt):
+            time.sleep(5)
+    assert received == [signal.SIGINT]
+    assert "Exception ignored" not in capfd.readouterr().err
+
+
+def test_warnings_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with lasting_streams():
+        warnings.simplefilter("always")
+        warnings.warn("no locks\nhere", UserWarning, stacklevel=1)
+    assert capsys.readouterr().err == "warning: no locks?here\n"

@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from nerf_posenc_kinds import photos
-from nerf_posenc_kinds.data.captures import _LADDER, _copy, capture_folder, reconstruct
+from nerf_posenc_kinds.data.captures import _LADDER, _copied, _copy, capture_folder, reconstruct
 from nerf_posenc_kinds.data.room import room_camera, room_poses, take_photographs
 from scenes import SceneError, open_scene
 from tests.optional import needs
@@ -272,3 +272,15 @@ def test_the_room_is_not_rendered_without_colmap(
     assert main(["--photos", "room"]) == 2
     assert "pip install './more[photos]'" in capsys.readouterr().err
     assert not list(tmp_path.glob("runs/photos-room*"))
+
+
+def test_copies_that_were_altered_since_are_named(tmp_path: Path) -> None:
+    copy = tmp_path / "capture/images/a.png"
+    copy.parent.mkdir(parents=True)
+    Image.new("RGB", (12, 8)).save(copy)
+    assert _copied(copy, (8, 12)).shape == (8, 12, 3)
+    with pytest.raises(SceneError, match=r"a\.png is not the copy .*12 x 8.*begin again"):
+        _copied(copy, (8, 11))
+    copy.write_bytes(b"")
+    with pytest.raises(SceneError, match=r"a\.png is not the copy"):
+        _copied(copy)
