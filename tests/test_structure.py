@@ -257,3 +257,9 @@ def test_descriptions_of_arguments_are_full_phrases() -> None:
             if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
                 found = fragment.findall(ast.get_docstring(node) or "")
                 assert not found, f"{module}: {found[0].strip()}"
+
+
+def test_actions_are_named_by_their_commits() -> None:
+    for file in (ROOT / ".github" / "workflows").glob("*.yml"):
+        for used in re.findall(r"uses: (\S+)", file.read_text(encoding="utf-8")):
+            assert re.fullmatch(r"\./.*|[\w/.-]+@[0-9a-f]{40}", used), f"{file.name}: {used}"

@@ -77,6 +77,21 @@ class RunFolder:
         """The file that says that the run is complete."""
         return self.path / METRICS
 
+    def subfolder(self, *parts: str) -> Path:
+        """Create a folder in this one, through no link.
+
+        Raises:
+            OSError: If it cannot be created.
+            SaveError: If a part of it is a link.
+        """
+        folder = self.path
+        for part in parts:
+            folder = folder / part
+            if folder.is_symlink():
+                raise SaveError(f"{folder} is a link, which no run follows; remove it")
+            folder.mkdir(exist_ok=True)
+        return folder
+
     def fit_path(self, name: FitName) -> Path:
         """Path of a fit's checkpoint; its folder is created.
 
@@ -85,7 +100,7 @@ class RunFolder:
         """
         path = self.fits / f"{name.stem}{FIT_SUFFIX}"
         try:
-            self.fits.mkdir(exist_ok=True)
+            self.subfolder(FITS)
         except OSError as error:
             raise SaveError(f"cannot write {self.fits}: {error.strerror}") from None
         if path.is_symlink() or path.is_dir():
@@ -103,8 +118,7 @@ class RunFolder:
             OSError: If it cannot be written.
         """
         for name, data in (held or {}).items():
-            (self.path / DATA).mkdir(exist_ok=True)
-            data.save(self.path / DATA, name)
+            data.save(self.subfolder(DATA), name)
         write_state(self.path / STATE, state, self.token)
 
     @contextlib.contextmanager
@@ -136,13 +150,7 @@ class RunFolder:
 
     def _publish(self, file: Path, name: Path) -> None:
         """Move a file to its place in the run folder, through no link."""
-        folder = self.path
-        for part in name.parts[:-1]:
-            folder = folder / part
-            if folder.is_symlink():
-                raise SaveError(f"{folder} is a link, which no run follows; remove it")
-            folder.mkdir(exist_ok=True)
-        file.replace(folder / name.name)
+        file.replace(self.subfolder(*name.parts[:-1]) / name.name)
 
     def remove_leftovers(self) -> None:
         """Remove what a process of this run left that was killed while it wrote."""

@@ -9,6 +9,7 @@ import sys
 import webbrowser
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -371,7 +372,7 @@ def _open_watchers(prepared: Run, stack: contextlib.ExitStack) -> list[Watcher]:
     config, kind = prepared.config, prepared.kind
     watchers: list[Watcher] = []
     if config.tensorboard:
-        log = tensorboard_log(prepared.folder.path / "tensorboard", kind.training)
+        log = tensorboard_log(partial(prepared.folder.subfolder, "tensorboard"), kind.training)
         watchers.append(warning_once(stack.enter_context(log), "TensorBoard log"))
     if config.live:
         # Imported here since only --live needs it.

@@ -1,6 +1,6 @@
 """``--tensorboard``: fits in progress as scalars and images of TensorBoard."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,11 +16,11 @@ _GROWTH = 1.5
 
 
 @contextmanager
-def tensorboard_log(folder: Path, score: TrainingScore) -> Iterator[Watcher]:
+def tensorboard_log(folder: Callable[[str], Path], score: TrainingScore) -> Iterator[Watcher]:
     """Write what a watcher is shown: the score of the batches, the learning rate, the previews.
 
     Args:
-        folder: folder that gets one of each fit.
+        folder: function that creates the folder of a fit by its name.
         score: score of the batches.
     """
     # Imported here since only --tensorboard needs it.
@@ -31,7 +31,7 @@ def tensorboard_log(folder: Path, score: TrainingScore) -> Iterator[Watcher]:
 
     def show(name: str, state: FitState, problem: Problem) -> None:
         if name not in writers:
-            writers[name] = SummaryWriter(str(folder / short_name(name)))
+            writers[name] = SummaryWriter(str(folder(short_name(name))))
         writer, step = writers[name], state.step
         record = state.history[-1]
         writer.add_scalar(f"batches/{score.measure.name}", score.score_from_loss(record.loss), step)
