@@ -15,6 +15,8 @@ from pathlib import Path
 from nerf_posenc_sequences.data.files import read_text_file
 from nerf_posenc_sequences.data.types import Stories, Story, StoryTask, Words
 from nerf_posenc_sequences.errors import SequenceError
+from scenes.errors import SceneError
+from scenes.inside import files_in
 
 _LINE = re.compile(r"([0-9]{1,9})[ \t]+(.*)")
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -143,11 +145,13 @@ def open_babi_folder(path: Path) -> Stories:
 
 def _listed(path: Path) -> list[Path]:
     try:
-        return sorted(path.iterdir())
+        return files_in(path)
     except FileNotFoundError:
         raise SequenceError(f"no folder at {path}; give a folder of bAbI stories") from None
     except NotADirectoryError:
         raise SequenceError(f"{path} is a file; give the folder that it is in") from None
+    except SceneError as error:
+        raise SequenceError(str(error)) from None
     except OSError as error:
         raise SequenceError(f"cannot read {path}: {error.strerror}") from None
 

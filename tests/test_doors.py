@@ -1,0 +1,130 @@
+"""Files are listed, written and run, and lines printed, in a few places that guard it."""
+
+import ast
+import errno
+from pathlib import Path
+
+import pytest
+
+from nerf_posenc.training.checkpoints import replacing, replacing_files
+from scenes.errors import SceneError
+from scenes.inside import files_in
+from tests.test_structure import sources, tree
+
+PARTIAL = "writes to a hidden folder or file, which `replacing` or `publishing` gives it"
+COPY = "keeps captures, which are locked and renamed when they are whole"
+
+# What may be called where, with the reason where it is not the door itself.
+DOORS: dict[frozenset[str], dict[str, str]] = {
+    frozenset({"iterdir", "glob", "rglob", "scandir", "listdir"}): {
+        "scenes.inside": "the door: no link leads out of a folder",
+        "scenes.reading.worker": "counts bytes and removes its own arrays",
+        "scenes.posed.colmap": "looks for models, each file of which is then checked",
+        "scenes.posed.colmap_reader": "copies a model that was checked",
+        "scenes.posed.folders": "compares names; what is found is then checked",
+        "scenes.posed.masks": "compares names of folders, which are then checked",
+        "nerf_posenc.training.checkpoints": "lists what it has written itself",
+        "nerf_posenc_app.commands.render": "looks for a free name",
+        "nerf_posenc_app.runs.folder": "the door of run folders: no link is followed",
+        "nerf_posenc_app.runs.saved": "looks whether there are runs",
+        "nerf_posenc_app.runs.saved_fits": "finds checkpoints, which are read as such alone",
+    },
+    frozenset(
+        {"write_text", "write_bytes", "mkdir", "rename", "touch", "rmtree", "unlink", "imwrite"}
+        | {"symlink_to", "makedirs", "tofile"}
+    ): {
+        "nerf_posenc.training.checkpoints": "the door: files are whole or not there",
+        "nerf_posenc_app.runs.folder": "the door of run folders",
+        **dict.fromkeys(
+            [
+                *(f"nerf_posenc_app.report.{name}" for name in ("charts", "figures", "outputs")),
+                *(f"nerf_posenc_app.report.{name}" for name in ("page", "tiles", "video")),
+                "nerf_posenc_app.commands.hub",
+                "nerf_posenc_app.runs.saved",
+                "nerf_posenc_kinds.audio",
+                "nerf_posenc_kinds.sound_report",
+                "scenes.reading.hdr",
+            ],
+            PARTIAL,
+        ),
+        **dict.fromkeys(
+            [f"nerf_posenc_app.commands.{name}" for name in ("comparison", "export", "render")],
+            "creates the folder that was asked for, and encodes in memory",
+        ),
+        "scenes.posed.colmap_reader": "copies a model into a temporary folder of its own",
+        "nerf_posenc_kinds.data.captures": COPY,
+        "nerf_posenc_kinds.data.room": COPY,
+        "nerf_posenc_kinds.photos": COPY,
+        "nerf_posenc_audit.commands": "creates the folder that was asked for",
+    },
+    frozenset({"exec_module", "exec", "eval_code", "load_module", "run_path"}): {
+        "nerf_posenc_app.own_encodings": "the door: files that the user names with their encoding"
+    },
+    frozenset({"print"}): {
+        "nerf_posenc_app.terminal": "the door: controls are replaced",
+        "nerf_posenc_app.options": "the help, in colors",
+        "nerf_posenc.__main__": "names of the catalog",
+        "nerf_posenc_audit.commands": "names of the catalog",
+    },
+}
+
+
+def called(module: str) -> set[str]:
+    """Names of the functions and methods that a module calls."""
+    calls = [node.func for node in ast.walk(tree(module)) if isinstance(node, ast.Call)]
+    found = {each.attr for each in calls if isinstance(each, ast.Attribute)}
+    own = {
+        name.name
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in OWN
+        for name in node.names
+    }
+    return found | {each.id for each in calls if isinstance(each, ast.Name)} - own
+
+
+OWN = {name.split(".")[0] for name in sources()}
+
+
+@pytest.mark.parametrize("names", DOORS, ids=lambda names: min(names))
+def test_files_and_the_terminal_are_reached_by_their_doors(names: frozenset[str]) -> None:
+    found = {module for module in sources() if called(module) & names}
+    assert found == set(DOORS[names])
+
+
+def test_a_new_reader_follows_no_link(tmp_path: Path) -> None:
+    folder = tmp_path / "samples"
+    folder.mkdir()
+    for name in ("b.csv", "a.CSV", ".hidden.csv", "notes.txt"):
+        (folder / name).write_text("1,2")
+    (folder / "c.csv").symlink_to("b.csv")
+    assert [file.name for file in files_in(folder, (".csv",))] == ["a.CSV", "b.csv", "c.csv"]
+    (folder / "d.csv").symlink_to(Path("/etc/hostname"))
+    with pytest.raises(
+        SceneError, match=r"names a file outside itself, which is refused: .*d\.csv"
+    ):
+        files_in(folder, (".csv",))
+    assert len(files_in(folder, (".txt",))) == 1
+
+
+def full(path: Path) -> None:
+    path.write_text("half")
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_new_output_is_whole_or_not_there(tmp_path: Path) -> None:
+    private = tmp_path / "private"
+    private.write_text("kept")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/a.csv").symlink_to(private)
+    with pytest.raises(OSError, match="No space"), replacing(tmp_path / "out/a.csv") as partial:
+        full(partial)
+    with pytest.raises(OSError, match="No space"), replacing_files(tmp_path / "out") as folder:
+        full(folder / "a.csv")
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["a.csv"]
+    with replacing_files(tmp_path / "out") as folder:
+        (folder / "a.csv").write_text("whole")
+    assert private.read_text() == "kept"
+    assert (tmp_path / "out/a.csv").read_text() == "whole"
+    with pytest.raises(FileExistsError), replacing(tmp_path / "out/a.csv", is_new=True) as partial:
+        partial.write_text("other")
+    assert (tmp_path / "out/a.csv").read_text() == "whole"
