@@ -4,8 +4,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+
+from tests.browsers import browser as browser
+from tests.browsers import needs_chromium
+from train_fit import fit
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOK = ROOT / "docs" / "notebooks" / "tutorial.ipynb"
@@ -48,3 +54,26 @@ def test_every_cell_runs_in_a_fresh_kernel(tmp_path: Path) -> None:
     assert all(cell["execution_count"] for cell in code)
     committed = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     assert [cell["source"] for cell in cells] == [cell["source"] for cell in committed]
+
+
+@needs_chromium
+def test_a_page_of_a_run_cannot_reach_the_notebook_that_shows_it(
+    browser: Any, tmp_path: Path
+) -> None:
+    run = fit(
+        image=np.zeros((12, 12), np.uint8),
+        encodings=["none"],
+        steps=2,
+        video=0,
+        quiet=True,
+        out=tmp_path / "run",
+    )
+    hostile = "<script>parent.postMessage('ran', '*'); parent.document.title = 'owned'</script>"
+    (tmp_path / "run/report.html").write_text(hostile)
+    page = browser.new_page()
+    page.set_content(
+        "<title>notebook</title><script>var said; onmessage = e => said = e.data</script>"
+    )
+    page.evaluate("html => document.body.insertAdjacentHTML('beforeend', html)", run._repr_html_())
+    page.wait_for_function("said === 'ran'")
+    assert page.title() == "notebook"
