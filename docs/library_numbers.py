@@ -75,7 +75,8 @@ def given(vector: str) -> dict[str, Tensor]:
         return {"x": torch.tensor(found, dtype=torch.float64)} if isinstance(found, list) else {}
     if file == "released":
         found = released()[name]
-        return {key: _tensor(value) for key, value in {"x": found["x"], **found["args"]}.items()}
+        stored = {"x": found["x"], **found["args"]}
+        return {key: _tensor(value) for key, value in stored.items() if value}
     entry = name.rsplit("/", 1)[0]
     own = {
         key.removeprefix(f"{entry}/").removeprefix("input_"): value

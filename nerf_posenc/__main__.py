@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from nerf_posenc.catalog.index import find_encodings, index, similar_names
+from nerf_posenc.catalog.index import find_encodings, find_shorter, index, similar_names
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -14,7 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: words of the command line; None for those that Python was started with.
 
     Returns:
-        0, or 2 if nothing is found.
+        0, or 2 if nothing is found for all of the name.
     """
     parser = argparse.ArgumentParser(prog="python -m nerf_posenc", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -23,14 +23,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text = " ".join(parser.parse_args(arguments).text)
     encodings = find_encodings(text) if text else index()
     if not encodings:
+        shorter, encodings = find_shorter(text)
         near = similar_names(text)
-        guess = f"; did you mean {' or '.join(near)}?" if near else ""
-        print(f"error: no preset, line or class mentions {text!r}{guess}", file=sys.stderr)
-        return 2
+        guess = f"; did you mean {' or '.join(near)}?" if near and not shorter else ""
+        other = f"; for {shorter!r}, which may have another encoding:" if shorter else guess
+        print(f"error: no preset, line or class mentions {text!r}{other}", file=sys.stderr)
     for one in encodings:
         also = f" (also {', '.join(one.also)})" if one.also else ""
         print(f"{one.name}{also}\n    {one.line}")
-    return 0
+    return 0 if find_encodings(text) or not text else 2
 
 
 if __name__ == "__main__":

@@ -179,7 +179,7 @@ def find_bases(own: Waves, measured: Waves, at: Positions, base: float) -> list[
     found = math.exp(max(min(-top / bottom, 50.0), -50.0))
     short = float(f"{found:.2g}")
     bases = [short] if abs(math.log(found / short)) < _NEAR_BASE else []
-    bases.append(float(f"{found:.6g}"))
+    bases.append(float(f"{found:.12g}"))
     return [b for b in dict.fromkeys(bases) if abs(math.log(b / base)) > _SAME_BASE and b != 1]
 
 

@@ -3,6 +3,17 @@
 from nerf_posenc.catalog.equivalent import FLOAT32, Equivalent
 
 SEQUENCES = [
+    Equivalent("Reformer, axial positions of two widths",
+        "torch.cat([rows[:, None].expand(4, 5, 4), columns[None].expand(4, 5, 12)], -1)"
+        ".flatten(0, 1)", "released/Reformer, axial positions of widths 4 and 12",
+        setup="tables = LearnedPositionEncoder(4, 4), LearnedPositionEncoder(5, 12)\n"
+        "tables[0].load_state_dict(dict(codes=rx))\n"
+        "tables[1].load_state_dict(dict(codes=ry))\n"
+        "rows, columns = (table.table(len(table.codes)) for table in tables)"),
+    Equivalent("RDT-1B, image conditions",
+        "torch.cat([SinusoidalEncoder(32, split=True)(torch.tensor([2])).expand(24, -1), "
+        'GridSinusoidalEncoder(32, 2, layout="apk").table((2, 3)).flatten(0, 1)'
+        ".repeat_interleave(4, 0)], -1)", "released/RDT-1B, image conditions"),
     Equivalent("positional-encodings (tatp22), 1-D", "SinusoidalEncoder(6).table(3)",
         "encoding/tatp22.PE1D"),
     Equivalent("positional-encodings (tatp22), odd width",
@@ -69,7 +80,7 @@ ATTENTION = [
         "RotaryEncoder(128, bands=longrope_bands(128, [1 + 0.5 * i for i in range(64)]), "
         'pairing="half", scale=longrope_scale(8.0, 32)).rotate(q, positions)',
         "library/longrope/after", tolerance=1e-5, remark=FLOAT32),
-    Equivalent("DeepSeek V3",
+    Equivalent("DeepSeek V3, DeepSeek R1",
         'torch.cat([preset("deepseek-v2").rotate(q, positions)[:, i::2] for i in (0, 1)], -1)',
         "library/deepseek-v3/after", tolerance=5e-6, remark=FLOAT32),
     Equivalent("Kimi K2",
@@ -77,6 +88,8 @@ ATTENTION = [
         "trained_length=4096, base=5e4, fast_cycles=1.0)).rotate(q, positions)[:, i::2] for i "
         "in (0, 1)], -1)", "library/kimi-k2/after", tolerance=1e-5, remark=FLOAT32),
     Equivalent("Phi-4 (14B)", 'preset("llama", base=250_000.0)'),
+    Equivalent("OLMo 2 (7B)", 'preset("llama", base=500_000.0)'),
+    Equivalent("Code Llama (7B)", 'preset("llama", base=1_000_000.0)'),
     Equivalent("Llama 3.2, 1B and 3B", 'preset("llama3", bands=llama3_bands(128, factor=32.0))'),
     Equivalent("FLUX.3, Flux3PosEmbed as diffusers has it", "RotaryEncoder(128, 4)"),
     Equivalent("Cosmos-Predict2, Cosmos-Predict2.5: rope_scale (1, 3, 3) of Video2World 2B",
@@ -118,8 +131,17 @@ ATTENTION = [
     Equivalent("GTA, rotations by rows and columns",
         "RotaryEncoder(32, 2, pair_axes=(0, 1) * 8, bands=2 * pi * 2.0 ** (torch.arange(-7, 1)"
         ".repeat_interleave(2))).rotate(q[:, 32:], positions)", "library/gta/after[32:]"),
-    Equivalent("xPos, RetNet, LeX; rotary-embedding-torch, queries",
+    Equivalent("xPos, LeX; rotary-embedding-torch, queries",
         "XPosEncoder(64, center=32.0).rotate(q, positions)", "library/xpos/after"),
+    Equivalent("RetNet (torchscale), rotation of queries and keys",
+        "RotaryEncoder(64, bands=geometric_bands(64, last_reached=True)).rotate(x, "
+        "torch.arange(50))", "released/RetNet, rotation of queries", tolerance=4e-6,
+        remark=FLOAT32),
+    Equivalent("Toto, time-aware xPos, queries",
+        "RotaryEncoder(64).rotate(x, torch.arange(12)) * (((torch.arange(0, 64, 2) + 25.6) / "
+        "89.6) ** ((torch.arange(12.0)[:, None] - 5) / 512)).repeat(1, 2)",
+        "released/Toto, time-aware xPos, queries", tolerance=4e-6,
+        remark="it scales columns side by side and turns them by pairs"),
     Equivalent("rotary-embedding-torch, xPos, keys",
         "XPosEncoder(64, center=32.0).rotate_keys(q, positions)", "library/xpos/after_key"),
     Equivalent("PoPE", "PoPEEncoder(64, 1).rotate(queries, positions)", "library/pope/after",
@@ -165,8 +187,20 @@ ATTENTION = [
     Equivalent("Swin V2, pretrained at another window",
         "LogCPBBias(3, pretrained_window=(6, 6)).coordinates((12, 12))",
         "library/swinv2-pretrained/table"),
-    Equivalent("OpenFold, AlphaFold 2, ESMFold: relative positions up to 32 residues",
+    Equivalent("OpenFold, AlphaFold 2, relative positions of residues", "encoder(20).mT",
+        "released/OpenFold, AlphaFold 2: relative positions",
+        setup="encoder = ClippedRelativeBias(4, ends=(-32, 32))\n"
+        "encoder.bias.load_state_dict(dict(weight=Wr))"),
+    Equivalent("ESMFold, relative positions of residues",
         "ClippedRelativeBias(128, ends=(-32, 32))(100)"),
+    Equivalent("AlphaFold 3, Boltz, Chai: relative residues, one-hot, chains apart",
+        "F.one_hot(torch.where(ch[:, None] == ch, ClippedRelativeBias(1, ends=(-4, 4)).buckets("
+        "ri[:, None] - ri), 9), 10)",
+        "released/AlphaFold 3, Boltz, Chai: relative residues, one-hot, chains apart"),
+    Equivalent("Boltz-2, residues of a cyclic peptide",
+        "F.one_hot(ClippedRelativeBias(1, ends=(-4, 4)).buckets(offsets - 6 * (offsets / 6)"
+        ".round().long()), 10)", "released/Boltz-2, cyclic peptides of 6",
+        setup="offsets = ri[:, None] - ri"),
     Equivalent("ProteinMPNN, relative positions",
         "torch.where(m[..., None] > 0, (pw.T + pb)[ClippedRelativeBias(16, ends=(-32, 32))"
         ".buckets(x)], pw.T[65] + pb)", "released/ProteinMPNN relative positions"),

@@ -114,7 +114,6 @@ FIELDS = [
         "    else:\n"
         "        encoder.set_plane((a, b), globals()['plane_t' + 'xyz'[a]][0].mT)",
         remark="inside the bounds; outside, HexPlane fades to 0"),
-    Equivalent("EG3D, tri-planes", 'KPlanesEncoder(3, 32, resolution=256, reduce="sum")(points)'),
     Equivalent("TensoRF, vector-matrix factors", "VectorMatrixEncoder(16)(points)"),
     Equivalent("DVGO, Plenoxels: a dense grid", "encoder(points)",
         "released/plain voxel grid (DVGO)",
@@ -125,7 +124,12 @@ FIELDS = [
     Equivalent("SIREN", "siren(2, 3)(points[:, :2])"),
     Equivalent("FINER", "finer(2, 3)(points[:, :2])"),
     Equivalent("WIRE", "wire(2, 3)(points[:, :2])"),
-    Equivalent("Plücker rays: CameraCtrl, light field networks, ray maps",
+    Equivalent("CameraCtrl, Plücker rays", "plucker_rays(od, dd, moment_first=True)",
+        "released/CameraCtrl, rays"),
+    Equivalent("Zero123, relative camera",
+        "torch.cat([x[:, :1], sincos(x[:, 1:2], torch.ones(1)), x[:, 2:]], -1)",
+        "released/Zero123 relative camera"),
+    Equivalent("Plücker rays: light field networks, ray maps",
         "plucker_rays(origins, directions)", "library/plucker-lfn/output_rays",
         setup="focal, center = intrinsics[:, None, :2], intrinsics[:, None, 2:]\n"
         "local = torch.cat([(pixels - center) / focal, torch.ones_like(pixels[..., "
@@ -138,6 +142,23 @@ FIELDS = [
 ]  # fmt: skip
 
 IMAGES = [
+    Equivalent("MoGe, coordinates of the view plane",
+        "image_coordinates(6, 9) * 9 / (6**2 + 9**2) ** 0.5", "released/MoGe view plane uv"),
+    Equivalent("neuraloperator, GridEmbedding2D",
+        "grid_positions((5, 4)).flatten(0, 1) / torch.tensor([5.0, 4.0])",
+        "released/neuraloperator GridEmbedding2D"),
+    Equivalent("OPE-SR, orthogonal position encoding",
+        "(axes[:, 0, :, None] * axes[:, 1, None]).flatten(1)",
+        "released/OPE-SR orthogonal position encoding",
+        setup="waves = FourierEncoder(1, bands=linear_bands(3, first=pi, last=3 * pi), "
+        'layout="akp", phases=("cos", "sin"))(x[..., None])\n'
+        "axes = F.pad(2**0.5 * waves, (1, 0), value=1.0)"),
+    Equivalent("SAM 2, prompts that are boxes",
+        "torch.cat([GridSinusoidalEncoder(64)(2 * pi * x[:, [1, 0]]), x[:, [3, 2]]], -1)",
+        "released/SAM 2 prompts as boxes (encode_boxes)"),
+    Equivalent("SAM 2, Hiera: a table for all plus tiles of a window",
+        "LearnedGridEncoder.from_table(big[0].flatten(1).T, (3, 3)).table((8, 8)) + win.tile((1, "
+        "1, 2, 2))[0].flatten(1).T", "released/SAM 2 Hiera, window and global positions"),
     Equivalent("PixArt (base_size 64, interpolation_scale 2)",
         'preset("diffusers", 16, base_size=64, position_scale=2).table((8, 8)).flatten(0, 1)',
         "library/diffusers-2d-sincos/output_8_8_64_2"),
@@ -199,6 +220,12 @@ IMAGES = [
 ]  # fmt: skip
 
 GEOGRAPHY = [
+    Equivalent("CorrDiff, PhysicsNeMo SongUNetPosEmbd: sinusoidal grid",
+        'FourierEncoder(2, bands=ratio_bands(3, first=1, ratio=2**1.5), layout="kpa")(pi * (1 + '
+        'torch.stack(torch.meshgrid(torch.linspace(-1, 1, 5), torch.linspace(-1, 1, 4), '
+        'indexing="xy"), -1))).movedim(-1, 0)',
+        "released/PhysicsNeMo SongUNetPosEmbd, sinusoidal grid (CorrDiff)", tolerance=5e-6,
+        remark="the library computes in float32"),
     Equivalent("Sphere2Vec, TorchSpatial",
         'Sphere2VecEncoder(4, unit="degrees", kind="sphereC+", min_radius=0.01, '
         "max_radius=360.0)(lonlat)", "library/torchspatial-encoders/output_spherecplus"),
@@ -240,6 +267,12 @@ GEOGRAPHY = [
 ]  # fmt: skip
 
 TIME = [
+    Equivalent("Galileo, months",
+        "FourierEncoder(1, bands=period_bands(12))(torch.arange(12.0)[:, None])"
+        ".repeat_interleave(4, -1)", "released/Galileo, months"),
+    Equivalent("PINA, PeriodicBoundaryEmbedding",
+        'F.pad(FourierEncoder(2, bands=period_bands(2, 5), layout="pka", phases=("cos", "sin"))'
+        "(x), (2, 0), value=1.0)", "released/PINA PeriodicBoundaryEmbedding"),
     Equivalent("Time2Vec", "encoder(times)", "library/time2vec/output_sine",
         setup="dim, times = 5, tau\n"
         "encoder = Time2VecEncoder(dim, 2, linear_last=True)\n"

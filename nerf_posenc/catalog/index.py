@@ -58,7 +58,7 @@ def index() -> tuple[Found, ...]:
         module = importlib.import_module(package)
         for name in module.__all__:
             value = getattr(module, name)
-            if (inspect.isclass(value) or inspect.isfunction(value)) and name not in classes:
+            if name[0] != "_" and callable(value) and name not in classes:
                 about = inspect.getdoc(value) or ""
                 line = f"from {package} import {name}"
                 classes[name] = Found(name, line, about=about.partition("\n\nArgs:")[0])
@@ -72,9 +72,10 @@ def find_encodings(text: str) -> list[Found]:
         text: name in any case, with any or no dashes, as ``rtdetr`` or ``"sam 2"``.
 
     Returns:
-        What has the text as whole words in its name, then in what is said of it, then names with
-        a word that begins with it; descriptions with such a word if there is nothing else. If
-        nothing fits, the same for shorter texts, as ``vit`` of ``"ViT-B/16"``; empty for no text.
+        What has all of the text as whole words in its name, then in what is said of it, then names
+        with a word that begins with it. Empty if there is none: a model of another version or size
+        may have another encoding, so that nothing is found for ``"olmo3"`` by ``olmo``; see
+        `find_shorter`.
 
     Examples:
         >>> find_encodings("dust3r")[0].line
@@ -82,24 +83,52 @@ def find_encodings(text: str) -> list[Found]:
         >>> find_encodings("geoclip")[0].name
         'GeoCLIP, random features of sigma 16 on the Equal Earth projection'
     """
-    words = _words(text)
-    # Search for the whole text, then without size and version: "vit" of ViT-B/16, "wan" of Wan2.1.
-    shorter = ["".join(words[:n]) for n in range(len(words), 0, -1)] + words
-    shorter += [word.rstrip("0123456789") for word in words]
-    for wanted in dict.fromkeys(shorter):
-        found = _ranked(wanted)
-        # A shortened text must match a whole word.
-        if found and (wanted == shorter[0] or (len(wanted) > 1 and found[0][0] < _FIRST_PART)):
-            return [each for _, each in found]
-    return []
+    return [found for _, found in _ranked("".join(_words(text)))]
+
+
+def find_shorter(text: str) -> tuple[str, list[Found]]:
+    """Find what a name has without its last words and digits, which may be another encoding.
+
+    Args:
+        text: name that `find_encodings` has not found.
+
+    Returns:
+        The longest beginning of the name that is a whole word of other names, and what has it;
+        an empty text and nothing if there is none.
+
+    Examples:
+        >>> shorter, found = find_shorter("olmo3")
+        >>> shorter, found[0].line
+        ('olmo', 'preset("llama")')
+    """
+    ends = [match.end() for match in re.finditer(r"[a-z]+|\d+", text.lower())]
+    # Of ViT-B/16 these are "vit b", "vit"; of Wan2.1 "wan2", "wan".
+    for shorter in (text[:end].strip().lower() for end in reversed(ends[:-1])):
+        wanted = "".join(_words(shorter))
+        found = [each for _, each in _ranked(wanted) if _names_version(wanted, each)]
+        if found and len(wanted) > 2:
+            return shorter, found
+    return "", []
+
+
+def _names_version(wanted: str, found: Found) -> bool:
+    """Whether a name is the text, or goes on after it with no letters but versions and sizes."""
+    return any(re.fullmatch(rf"{wanted}(v?\d+[bm]?)*", name) for name in _models(found))
+
+
+def _models(found: Found) -> list[str]:
+    """Names without spaces; some rows are of several models: "ViT, CLIP: learned positions"."""
+    parts = [part for name in (found.name, *found.also) for part in re.split(r"[,;:(]", name)]
+    return ["".join(_words(part)) for part in parts]
 
 
 def _ranked(wanted: str) -> list[tuple[int, Found]]:
     """What a text without spaces finds, with its rank."""
-    ranked = [(_rank(wanted, found), found) for found in index()] if wanted else []
-    best = min((rank for rank, _ in ranked), default=_NOT_FOUND)
-    worst = min(_NOT_FOUND - 1, max(best, _NOT_FOUND - 2))
-    return [row for row in sorted(ranked, key=lambda row: row[0]) if row[0] <= worst]
+    # A size, as 7b, tells no model.
+    if not wanted or wanted[0].isdigit():
+        return []
+    ranked = [(_rank(wanted, found), found) for found in index()]
+    return sorted((row for row in ranked if row[0] < _NOT_FOUND), key=lambda row: row[0])
 
 
 def similar_names(text: str) -> list[str]:
@@ -108,24 +137,20 @@ def similar_names(text: str) -> list[str]:
     return difflib.get_close_matches(text.lower(), names, n=3, cutoff=0.7)
 
 
-# Ranks of whole words are below this one.
-_FIRST_PART = 3
-_NOT_FOUND = 5
+_NOT_FOUND = 4
 
 
 def _rank(wanted: str, found: Found) -> int:
-    """0 for a name itself, 1 and 2 for whole words in the names or the text, 3 and 4 for parts."""
+    """0 for a name itself, 1 and 2 for whole words in names or the text, 3 for parts of names."""
     names = [_words(name) for name in (found.name, *found.also)]
-    about = _words(found.about)
-    if any("".join(words) == wanted for words in names):
+    # A longer name that begins alike, as Wav2Vec2-Conformer, is another model's.
+    about = ["".join(_words(each)) for each in re.findall(r"[A-Za-z0-9-]+", found.about)]
+    if wanted in _models(found):
         return 0
     for rank, texts in enumerate((names, [about]), start=1):
         if any(_contains(wanted, words, whole=True) for words in texts):
             return rank
-    for rank, texts in enumerate((names, [about]), start=3):
-        if any(_contains(wanted, words, whole=False) for words in texts):
-            return rank
-    return _NOT_FOUND
+    return 3 if any(_contains(wanted, words, whole=False) for words in names) else _NOT_FOUND
 
 
 def _contains(wanted: str, words: list[str], *, whole: bool) -> bool:

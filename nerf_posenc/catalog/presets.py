@@ -1,5 +1,6 @@
 """All presets by name, over the tables of all encoder classes."""
 
+import inspect
 from typing import Any
 
 from nerf_posenc.encoders.fourier import FourierEncoder
@@ -33,7 +34,8 @@ def preset(name: str, *sizes: int, **overrides: Any) -> AnyEncoder:
         overrides: arguments that differ from the preset's.
 
     Raises:
-        ValueError: If the name is unknown; the nearest ones are given.
+        ValueError: If the name is unknown, and the nearest ones are given; or if a size suits no
+            encoder of that name.
 
     Examples:
         >>> preset("nerf", 3, 10).out_dim
@@ -42,8 +44,16 @@ def preset(name: str, *sizes: int, **overrides: Any) -> AnyEncoder:
         RotaryEncoder(dim=128, axis_dims=(16, 56, 56), pairing='interleaved', base=10000)
     """
     encoder: Any = encoder_of(PRESETS.canonical(name))
-    # Pass the given name, not the canonical one: an alias may have another width.
-    made: AnyEncoder = encoder.preset(name, *sizes, **overrides)
+    try:
+        # Pass the given name, not the canonical one: an alias may have another width.
+        made: AnyEncoder = encoder.preset(name, *sizes, **overrides)
+    except (TypeError, ValueError) as error:
+        if not sizes:
+            raise
+        # The same integers mean other things to other encoders.
+        names = [n for n in inspect.signature(encoder.preset).parameters if n != "overrides"][1:]
+        read = ", ".join(f"{name} {size}" for name, size in zip(names, sizes, strict=False))
+        raise type(error)(f"{error}; {encoder.__name__} takes the sizes as {read}") from None
     return made
 
 

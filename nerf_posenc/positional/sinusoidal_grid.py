@@ -126,9 +126,15 @@ class GridSinusoidalEncoder(Encoder):
         """Make the encoder of another library: one of ``nerf_posenc.presets.GRID``.
 
         Raises:
-            ValueError: If the name is unknown; the nearest ones are given.
+            ValueError: If the name is unknown, and the nearest ones are given; or if the library
+                refuses the width.
         """
-        arguments = GRID[GRID.canonical(name)].arguments_with(**overrides)
+        row = GRID[GRID.canonical(name)]
+        if dim % row.multiple_of.get(num_axes, 1):
+            raise ValueError(
+                f"the width of {name} must be a multiple of {row.multiple_of[num_axes]}; got {dim}"
+            )
+        arguments = row.arguments_with(**overrides)
         # A preset gives arguments that depend on the size as functions of (dim, num_axes).
         sized = {
             key: value(dim, num_axes) if callable(value) else value

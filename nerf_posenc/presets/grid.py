@@ -8,6 +8,8 @@ from nerf_posenc.core.bands import geometric_bands, ratio_bands
 from nerf_posenc.presets.row import Preset, PresetTable
 
 _WIDTH_FIRST = dict(layout="apk", axis_order=(1, 0))
+# Libraries of two axes whose halves have a sine and a cosine of each band.
+_IN_FOURS = {2: 4}
 _TRANSFORMERS = "transformers, models/"
 
 
@@ -27,12 +29,14 @@ GRID = PresetTable(
             "facebookresearch/detr, models/position_encoding.py, normalize=False",
             dict(layout="akp", start=1),
             "With padding, ``masked_table``. The defaults of mmdet's SinePositionalEncoding.",
+            multiple_of=_IN_FOURS,
         ),
         "detr-normalized": Preset(
             "facebookresearch/detr, models/position_encoding.py, normalize=True; images of ACT",
             dict(layout="akp", start=1, span=2 * math.pi),
             "With padding, ``masked_table``.",
             aliases=("mask2former", "mmdet-detr", "mmdet-mask2former"),
+            multiple_of=_IN_FOURS,
         ),
         "deformable-detr": Preset(
             f"{_TRANSFORMERS}deformable_detr",
@@ -40,6 +44,7 @@ GRID = PresetTable(
             "Positions half a cell earlier than DETR's: ``offset=-0.5`` of mmdet, whose other "
             "models have rows of their own.",
             aliases=("mmdet-deformable-detr",),
+            multiple_of=_IN_FOURS,
         ),
         "dab-detr": Preset(
             f"{_TRANSFORMERS}dab_detr and grounding_dino; DINO",
@@ -47,9 +52,12 @@ GRID = PresetTable(
             dict(layout="akp", start=1, span=2 * math.pi, base=20.0),
             "With padding, ``masked_table``.",
             aliases=("dino", "grounding-dino", "mmdet-dino"),
+            multiple_of=_IN_FOURS,
         ),
         "timm": Preset(
-            "timm, layers/pos_embed_sincos.py, build_sincos2d_pos_embed", dict(layout="pak")
+            "timm, layers/pos_embed_sincos.py, build_sincos2d_pos_embed",
+            dict(layout="pak"),
+            multiple_of=_IN_FOURS,
         ),
         "timm-interleaved": Preset(
             "timm, layers/pos_embed_sincos.py, interleave_sin_cos=True",
@@ -57,17 +65,20 @@ GRID = PresetTable(
             "Of RT-DETR as transformers has it; its authors count columns first, "
             "``table((columns, rows))``. BROS embeds the 8 numbers of a box: ``num_axes=8``.",
             aliases=("rt-detr", "d-fine", "bros"),
+            multiple_of=_IN_FOURS,
         ),
         "mae": Preset(
             "facebookresearch/mae, util/pos_embed.py; DiT; frequencies and times of HT Demucs",
             _WIDTH_FIRST,
             aliases=("aimv2", "climax", "dit"),
+            multiple_of=_IN_FOURS,
         ),
         "diffusers": Preset(
             "diffusers, models/embeddings.py, get_2d_sincos_pos_embed, at every size",
             dict(**_WIDTH_FIRST, base_size=16),
             "Override ``base_size`` (PixArt: sample size over patch size) and ``position_scale`` "
             "(its ``interpolation_scale``).",
+            multiple_of=_IN_FOURS,
         ),
         "cogvideox-sincos": Preset(
             "diffusers, models/embeddings.py, get_3d_sincos_pos_embed",
@@ -83,6 +94,7 @@ GRID = PresetTable(
             "monai, networks/blocks/pos_embed_utils.py, build_sincos_position_embedding",
             dict(layout="apk", axis_order=lambda _, num_axes: (1, 0, 2)[:num_axes]),
             "Axes are height, width and depth; the columns are of width, height, depth.",
+            multiple_of={2: 4, 3: 6},
         ),
         "simple-vit": Preset(
             "google-research/big_vision, models/vit.py, posemb_sincos_2d; vit-pytorch, SimpleViT",
@@ -95,6 +107,7 @@ GRID = PresetTable(
             ),
             "The longest wavelength is reached: 10000 ** (k / (n - 1)) for n bands. Columns that "
             "the axes do not share evenly are 0 (vit-pytorch in 3-D).",
+            multiple_of=_IN_FOURS,
         ),
         "trellis": Preset(
             "microsoft/TRELLIS, trellis/modules/transformer/blocks.py, AbsolutePositionEmbedder",
@@ -124,6 +137,7 @@ GRID = PresetTable(
             "zju3dv/LoFTR, src/loftr/utils/position_encoding.py",
             dict(layout="kap", start=1, axis_order=(1, 0)),
             "With the bug of its temperature mended.",
+            multiple_of=_IN_FOURS,
         ),
     }
 )

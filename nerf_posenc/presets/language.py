@@ -114,7 +114,7 @@ LANGUAGE = {
         f"{_TRANSFORMERS}llama; ESM-2, ESM-3 and ModernBERT's local layers with 64 columns, "
         "Phi-3 mini with 96, Gemma 2 with 256",
         positions.sequence,
-        aliases=("moshi", "esm2", "esm3", "modernbert-local", "gemma2", "phi3", "olmo"),
+        aliases=("moshi", "esm2", "esm3", "modernbert-local", "gemma2", "phi3", "olmo", "llama-2"),
         dims={"esm2": 64, "esm3": 64, "modernbert-local": 64, "gemma2": 256, "phi3": 96},
         pairing="half",
     ),
@@ -186,6 +186,7 @@ LANGUAGE = {
         f"{_TRANSFORMERS}llama, rope_type 'llama3' with factor 8 (Llama 3.1)",
         positions.sequence,
         note="Llama 3.2 has ``bands=llama3_bands(dim, factor=32)``.",
+        aliases=("llama-3.1", "llama-3.3"),
         bands=llama3_bands,
         pairing="half",
     ),

@@ -240,7 +240,7 @@ ROTARY = PresetTable(
             "black-forest-labs/flux, src/flux/math.py; text tokens have position (0, 0, 0)",
             positions.images_and_frames,
             3,
-            aliases=("chroma", "bria"),
+            aliases=("chroma", "bria", "flux.1", "flux-kontext"),
             axis_dims=_flux_widths,
         ),
         "hidream-image": _row(
@@ -305,7 +305,7 @@ ROTARY = PresetTable(
             f"{_DIFFUSERS}transformers/transformer_wan.py",
             positions.frames,
             3,
-            aliases=("skyreels-v2", "wan2.2"),
+            aliases=("skyreels-v2", "wan2.1", "wan2.2"),
             axis_dims=_wan_widths,
         ),
         "chronoedit": _row(

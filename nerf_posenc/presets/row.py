@@ -28,6 +28,8 @@ class Preset:
         dims: width of a head of those aliases that have another one.
         token_positions: function from the sizes of a grid to the positions of its tokens, in the
             model's order; None where positions are whatever the caller has.
+        multiple_of: what the width must be a multiple of, by the number of axes, where the library
+            refuses others.
     """
 
     source: str
@@ -37,6 +39,7 @@ class Preset:
     dim: int | None = None
     dims: Mapping[str, int] = field(default_factory=dict)
     token_positions: Callable[[Sequence[int]], Tensor] | None = field(default=None, repr=False)
+    multiple_of: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arguments", MappingProxyType(dict(self.arguments)))

@@ -48,7 +48,6 @@ SHAPES = [
     (5, 63),  # FreeNeRF
     (5, 40),  # ZipNeRF
     (5, 128),  # Neuralangelo
-    (5, 32),  # EG3D
     (5, 48),  # TensoRF
     (5, 3),  # SIREN
     (5, 3),  # FINER
@@ -56,13 +55,15 @@ SHAPES = [
     (5, 256),  # RegTR
     (128, 768),  # BERT
     (128,),  # Phi-4
+    (128,),  # OLMo 2
+    (128,),  # Code Llama
     (128,),  # Llama 3.2
     (128,),  # FLUX.3
     (128,),  # Cosmos-Predict2
     (8, 10, 10),  # T5
     (4, 49, 49),  # LeViT
     (4, 49, 49),  # Swin V2
-    (128, 100, 100),  # OpenFold
+    (128, 100, 100),  # ESMFold
     (8, 1, 100),  # BLOOM
     (16, 25, 25),  # CROMA
     (8, 100, 100),  # Kerple
