@@ -4,7 +4,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from nerf_posenc.catalog.index import find_encodings, find_shorter, index, similar_names
+from nerf_posenc.catalog.index import (
+    NOT_COMPARED,
+    find_encodings,
+    find_shorter,
+    index,
+    similar_names,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: no preset, line or class mentions {text!r}{other}", file=sys.stderr)
     for one in encodings:
         also = f" (also {', '.join(one.also)})" if one.also else ""
-        print(f"{one.name}{also}\n    {one.line}")
+        remark = f"\n    # {one.about}" if one.about == NOT_COMPARED else ""
+        print(f"{one.name}{also}\n    {one.line}{remark}")
     return 0 if find_encodings(text) or not text else 2
 
 

@@ -25,6 +25,9 @@ _PACKAGES = (
 _THREE_AXES = ("cogvideox-sincos", "prithvi")
 
 
+NOT_COMPARED = "Not compared with numbers of its library."
+
+
 @dataclass(frozen=True)
 class Found:
     """An encoding and the line of code that makes it.
@@ -52,7 +55,8 @@ def index() -> tuple[Found, ...]:
         presets += [Found(alias, f'preset("{alias}")', (), about) for alias in row.dims]
         also = tuple(alias for alias in row.aliases if alias not in row.dims)
         presets.append(Found(name, _line(name, row), also, about))
-    lines = [Found(row.what, row.code) for rows in SECTIONS.values() for row in rows]
+    rows = [row for section in SECTIONS.values() for row in section]
+    lines = [Found(row.what, row.code, about="" if row.vector else NOT_COMPARED) for row in rows]
     classes: dict[str, Found] = {}
     for package in _PACKAGES:
         module = importlib.import_module(package)
