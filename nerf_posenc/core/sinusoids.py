@@ -368,6 +368,18 @@ def project(
     return x.to(device, torch.float64) @ matrix.to(device, torch.float64).T
 
 
+def exact_product(left: Tensor, right: Tensor) -> Tensor:
+    """``left @ right`` in their own type, under autocast too, which would round both to bfloat16.
+
+    Args:
+        left: matrices that are no features, such as covariances and poses.
+        right: likewise.
+    """
+    with torch.autocast(left.device.type, enabled=False):
+        product: Tensor = left @ right
+    return product
+
+
 def project_cycles(
     x: Float[Tensor, "*batch in_dim"], matrix: Float[Tensor, "num_directions in_dim"]
 ) -> Float[Tensor, "*batch num_directions"]:

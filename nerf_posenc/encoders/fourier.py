@@ -22,7 +22,7 @@ from nerf_posenc.core.encoder import (
 )
 from nerf_posenc.core.filters import Filter, filtered
 from nerf_posenc.core.fused_sinusoids import by_rows
-from nerf_posenc.core.sinusoids import SinCos, project
+from nerf_posenc.core.sinusoids import SinCos, exact_product, project
 from nerf_posenc.presets.fourier import FOURIER
 
 if TYPE_CHECKING:
@@ -311,9 +311,9 @@ class FourierEncoder(Encoder):
             basis = self.basis.to(given)
             # The quadratic form of each direction, b' C b.
             along = (
-                given @ basis.T.square()
+                exact_product(given, basis.T.square())
                 if variance is not None
-                else ((given @ basis.T) * basis.T).sum(-2)
+                else (exact_product(given, basis.T) * basis.T).sum(-2)
             )
         return along if self.variance_scale == 1 else along * self.variance_scale
 

@@ -17,7 +17,7 @@ from nerf_posenc.core.encoder import (
     require_positive,
 )
 from nerf_posenc.core.filters import Filter, filtered
-from nerf_posenc.core.sinusoids import SinCos, project_cycles
+from nerf_posenc.core.sinusoids import SinCos, exact_product, project_cycles
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -128,7 +128,9 @@ class GaussianEncoder(Encoder):
             ValueError: If a shape does not fit.
         """
         require_coordinates(x, self.in_dim)
-        along = None if variance is None else variance @ self.matrix.T.square().to(variance)
+        along = None
+        if variance is not None:
+            along = exact_product(variance, self.matrix.T.square().to(variance))
         cycles = project_cycles(x, self.matrix)
         if self.offsets is not None:
             cycles = cycles + self.offsets.to(cycles)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from nerf_posenc.core.sinusoids import exact_product
+
 if TYPE_CHECKING:
     from jaxtyping import Float
 
@@ -151,7 +153,8 @@ def contract_gaussian(
     radial = torch.where(outside, 2 * (shrink / norm - 1) * shrink / norm**3, 0.0)[..., None]
     identity = torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)
     jacobian = across * identity + radial * (scaled[..., :, None] * scaled[..., None, :])
-    return contract(mean), jacobian @ covariance @ jacobian.mT
+    moved = exact_product(exact_product(jacobian, covariance), jacobian.mT)
+    return contract(mean), moved
 
 
 def plucker_rays(

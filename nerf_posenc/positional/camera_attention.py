@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from nerf_posenc.core.encoder import Encoder, require_tensor
 from nerf_posenc.core.grids import grid_positions
+from nerf_posenc.core.sinusoids import exact_product
 from nerf_posenc.positional.rotary import RotaryEncoder
 
 if TYPE_CHECKING:
@@ -116,8 +117,8 @@ class PRoPEEncoder(Encoder):
                 f"{tuple(intrinsics.shape)}"
             )
         image_from_camera = _normalized_intrinsics(intrinsics, image_size)
-        projection = image_from_camera @ camera_from_world
-        inverse = world_from_camera @ torch.linalg.inv(image_from_camera)
+        projection = exact_product(image_from_camera, camera_from_world)
+        inverse = exact_product(world_from_camera, torch.linalg.inv(image_from_camera))
         return CameraTransforms(projection.mT, inverse, projection)
 
     def queries(
@@ -234,14 +235,14 @@ def transformed_by_camera(
         )
     # (*batch, heads, cameras, tokens, dim / 4, 4) @ (*batch, 1, cameras, 1, 4, 4)
     groups = x.unflatten(-2, (cameras, -1)).unflatten(-1, (-1, 4))
-    moved: Tensor = groups @ matrices.to(x.dtype).mT[..., None, :, None, :, :]
+    moved = exact_product(groups, matrices.to(x.dtype).mT[..., None, :, None, :, :])
     return moved.flatten(-2).flatten(-3, -2)
 
 
 def _inverted_pose(pose: Tensor) -> Tensor:
     """Inverse of a rigid transform: ``[R t; 0 1]`` to ``[R^T  -R^T t; 0 1]``."""
     rotation = pose[..., :3, :3].mT
-    translation = -rotation @ pose[..., :3, 3:]
+    translation = exact_product(-rotation, pose[..., :3, 3:])
     return torch.cat([torch.cat([rotation, translation], dim=-1), pose[..., 3:, :]], dim=-2)
 
 

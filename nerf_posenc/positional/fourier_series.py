@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nerf_posenc.core.bands import geometric_bands
 from nerf_posenc.core.encoder import format_values, require_counts
-from nerf_posenc.core.sinusoids import SinCos
+from nerf_posenc.core.sinusoids import SinCos, exact_product
 from nerf_posenc.positional.rotation import Rotation
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class FourierSeriesRotaryEncoder(Rotation):
         # (*batch, 1, length, bands) @ (heads, bands, series) -> (*batch, heads, length, series)
         sine, cosine = waves.unflatten(-1, (2, -1)).unbind(-2)
         series = [
-            wave[..., None, :, :] @ coefficients.to(wave.dtype)
+            exact_product(wave[..., None, :, :], coefficients.to(wave.dtype))
             for wave, coefficients in (
                 (cosine, self.cosine_coefficients),
                 (sine, self.sine_coefficients),

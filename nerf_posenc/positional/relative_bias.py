@@ -367,7 +367,8 @@ class FireBias(nn.Module):
         # (num_queries, num_keys): psi(distance) / psi(max(L, i)), 0 to 1 for keys up to the query.
         share = torch.log1p((self.c * offsets.abs()).abs()) / reach
         # (num_queries, num_keys, 1) -> (num_queries, num_keys, num_heads)
-        biases: Tensor = self.network(share[..., None])
+        with torch.autocast(self.c.device.type, enabled=False):
+            biases: Tensor = self.network(share[..., None])
         return biases.movedim(-1, 0)
 
     def extra_repr(self) -> str:

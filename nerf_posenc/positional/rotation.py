@@ -217,10 +217,9 @@ class Rotation(Encoder):
 
     def _rotated(self, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
         """Rotate all columns of x; the tables broadcast with it."""
-        wide = x
-        if not x.dtype == cosine.dtype == sine.dtype:
-            dtype = torch.promote_types(x.dtype, cosine.dtype)
-            wide, cosine, sine = x.to(dtype), cosine.to(dtype), sine.to(dtype)
+        # Tables of half precision, as other libraries hand them over, are no reason to round again.
+        dtype = torch.promote_types(torch.promote_types(x.dtype, cosine.dtype), torch.float32)
+        wide, cosine, sine = x.to(dtype), cosine.to(dtype), sine.to(dtype)
         if self.pairing == "tiled":
             a, b = wide.unflatten(-1, (-1, 2)).unbind(-1)
             # V-JEPA 2 pairs neighbors, but its tables are those of halves: a and b of one pair are

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from nerf_posenc.core.bands import geometric_bands
 from nerf_posenc.core.columns import Phases, column_labels
 from nerf_posenc.core.encoder import Encoder, require_counts, require_embeddings, require_tensor
-from nerf_posenc.core.sinusoids import SinCos
+from nerf_posenc.core.sinusoids import SinCos, exact_product
 from nerf_posenc.presets.sequence import SEQUENCE
 
 if TYPE_CHECKING:
@@ -231,8 +231,8 @@ class SinusoidalEncoder(Encoder):
         return matrix
 
     def similarity(
-        self, positions: Num[Tensor, " rows"], others: Num[Tensor, " columns"]
-    ) -> Float[Tensor, "rows columns"]:
+        self, positions: Num[Tensor, "*batch rows"], others: Num[Tensor, "*batch columns"]
+    ) -> Float[Tensor, "*batch rows columns"]:
         r"""Inner products of the embeddings of positions, $\sum_i \cos(\omega_i (s - t))$.
 
         They depend on the offset alone, and are largest at offset 0.
@@ -246,7 +246,7 @@ class SinusoidalEncoder(Encoder):
         """
         embeddings: Tensor = self(positions)
         other_embeddings: Tensor = self(others)
-        return embeddings @ other_embeddings.T
+        return exact_product(embeddings, other_embeddings.mT)
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""

@@ -155,7 +155,11 @@ class LogCPBBias(nn.Module):
         Raises:
             ValueError: If a side is below 2.
         """
-        return _pair_biases(16 * torch.sigmoid(self.network(self.coordinates(window))), window)
+        coordinates = self.coordinates(window)
+        # A bias is no feature: autocast would round it, for the few offsets of a window.
+        with torch.autocast(coordinates.device.type, enabled=False):
+            biases = 16 * torch.sigmoid(self.network(coordinates))
+        return _pair_biases(biases, window)
 
     def extra_repr(self) -> str:
         """Show what offsets are scaled by."""
