@@ -179,17 +179,25 @@ def coarse_to_fine_weight(
 
     Args:
         num_bands: number of bands (or levels) L.
-        progress: progress of the fit from 0, with all bands closed, to 1, with all open; clamped to
-            this range. A tensor keeps its device.
+        progress: progress of the fit from 0, with all bands closed, to 1, with all open. A tensor
+            keeps its device, and is clamped to this range.
 
     Returns:
         Weights in [0, 1], float32.
+
+    Raises:
+        ValueError: If there is no band, or a number is out of its range.
 
     Examples:
         >>> coarse_to_fine_weight(4, 0.375)
         tensor([1.0000, 0.5000, 0.0000, 0.0000])
     """
     _require_count(num_bands)
+    if not isinstance(progress, Tensor) and not 0 <= progress <= 1:
+        raise ValueError(
+            f"progress must be in [0, 1], a share of the steps; got {progress}. Behind the last, "
+            "give min(1, step / num_steps)"
+        )
     alpha = torch.as_tensor(progress, dtype=torch.float32) * num_bands
     bands = torch.arange(num_bands, dtype=torch.float32, device=alpha.device)
     # BARF, equation 14: band k opens by a half cosine while alpha goes from k to k + 1.

@@ -273,7 +273,23 @@ def require_coordinates(x: Tensor, in_dim: int, *, name: str = "x") -> None:
             ".float(); pixel indices are scaled to [-1, 1] first"
         )
     if x.ndim == 0 or x.shape[-1] != in_dim:
-        raise ValueError(f"{name} must have shape (*batch, {in_dim}); got {tuple(x.shape)}")
+        channels_first = x.ndim > 2 and x.shape[1] == in_dim
+        remedy = f"; with channels first, give {name}.movedim(1, -1)" if channels_first else ""
+        raise ValueError(f"{name} must have shape (*batch, {in_dim}); got {tuple(x.shape)}{remedy}")
+
+
+def require_not_negative(x: Tensor, name: str) -> None:
+    """Refuse values below 0, on the CPU: elsewhere a look at them would wait for the device.
+
+    Raises:
+        ValueError: Naming the least value.
+    """
+    if x.device.type != "cpu" or not x.numel() or is_recorded() or inside_transform():
+        return
+    if not has_values(x):
+        return
+    if (least := float(x.detach().amin())) < 0:
+        raise ValueError(f"{name} must be 0 or more; got {least:g}")
 
 
 def require_embeddings(embeddings: Tensor, dim: int) -> None:

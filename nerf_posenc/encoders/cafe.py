@@ -66,7 +66,12 @@ class CAFEEncoder(Encoder):
         self.frequencies = GaussianEncoder(
             in_dim, num_frequencies, sigma=sigma, generator=generator
         )
-        self.branches = nn.ModuleList(nn.Linear(width, self.out_dim) for _ in range(num_branches))
+        # Without torch's own values, which would take numbers of the global generator.
+        device = torch.get_default_device()
+        self.branches = nn.ModuleList(
+            nn.utils.skip_init(nn.Linear, width, self.out_dim, device=device)
+            for _ in range(num_branches)
+        )
         bound = 1 / math.sqrt(width)
         for parameter in self.branches.parameters():
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
@@ -87,8 +92,11 @@ class CAFEEncoder(Encoder):
         features = torch.cat([self.frequencies(wide), *self._polynomials(wide)], dim=-1)
         product = torch.ones((), dtype=features.dtype, device=features.device)
         for branch in self.branches:
-            weight, bias = (t.to(features.dtype) for t in branch.parameters())
-            product = product * F.linear(features, weight, bias)
+            if isinstance(branch, nn.Linear):
+                weight, bias = (t.to(features.dtype) for t in branch.parameters())
+                product = product * F.linear(features, weight, bias)
+            else:  # A layer that quantization has put in its place.
+                product = product * branch(features)
         return product.to(x.dtype)
 
     def _polynomials(self, x: Tensor) -> list[Tensor]:

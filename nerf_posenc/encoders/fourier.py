@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from nerf_posenc.core.bands import coarse_to_fine_weight, octave_bands
 from nerf_posenc.core.columns import IncludeInput, Phase, Phases, column_labels
@@ -18,6 +19,7 @@ from nerf_posenc.core.encoder import (
     is_recorded,
     require_coordinates,
     require_counts,
+    require_not_negative,
     require_tensor,
 )
 from nerf_posenc.core.filters import Filter, filtered
@@ -59,7 +61,7 @@ class FourierEncoder(Encoder):
         phases: order of sine and cosine; ``("sin",)`` or ``("cos",)`` has those alone.
         include_input: put the raw coordinates before (``"front"``) or after (``"back"``)
             the features, or each behind those of its own axis (``"each"``, with the axes
-            outermost).
+            outermost). True is ``"front"``, False is None.
         basis: encode the coordinates along these directions, ``(num_axes, in_dim)``, in
             place of the axes (mip-NeRF 360's lifted basis:
             [icosahedron_basis][nerf_posenc.encoders.icosahedron_basis]). It is a constant.
@@ -98,19 +100,20 @@ class FourierEncoder(Encoder):
         base: float = math.pi,
         layout: str = "akp",
         phases: Phases | tuple[Phase] = ("sin", "cos"),
-        include_input: IncludeInput | Literal["each"] = None,
+        include_input: IncludeInput | Literal["each"] | bool = None,
         basis: Float[Tensor, "num_axes in_dim"] | None = None,
         variance_scale: float = 1.0,
         out_dtype: torch.dtype | None = None,
     ) -> None:
+        # As nerf-pytorch and nerfstudio have it: True, on the side of both.
+        if isinstance(include_input, bool):
+            include_input = "front" if include_input else None
         _require_arguments(in_dim, include_input, basis, layout, phases)
         num_axes = in_dim if basis is None else len(basis)
-        counts = list(num_bands) if isinstance(num_bands, Sequence) else [num_bands]
-        if not all(isinstance(count, int) for count in counts):
-            raise TypeError(f"num_bands must be an integer, or one for each axis; got {num_bands}")
-        if len(counts) not in (1, num_axes):
-            raise ValueError(f"num_bands must be one number or {num_axes}; got {counts}")
+        counts = _counts(num_bands, num_axes)
+        octaves = None
         if bands is None:
+            octaves = _octaves_in_repr(max(counts), min_octave, max_octave, base)
             bands = octave_bands(
                 max(counts), min_octave=min_octave, max_octave=max_octave, base=base
             )
@@ -142,6 +145,7 @@ class FourierEncoder(Encoder):
                 # A stable sort moves each raw coordinate behind the other columns of its axis.
                 kept.sort(key=lambda i: labels[i][2])
         super().__init__(in_dim, len(kept))
+        self._octaves = octaves
         self.include_input = include_input
         self.variance_scale = variance_scale
         self.out_dtype = out_dtype
@@ -196,7 +200,8 @@ class FourierEncoder(Encoder):
         """Angular frequency of each column, rad per unit; 0 for the raw input."""
         labels = [(band, axis) for band, _, axis in self.columns]
         band, axis = torch.tensor(labels, device="cpu").T
-        omega = torch.where(band < 0, 0.0, self.frequency_bands[band, axis])
+        # The raw input has band -1: the last row.
+        omega = F.pad(self.frequency_bands, (0, 0, 0, 1))[band, axis]
         directions = torch.eye(self.in_dim).double() if self.basis is None else self.basis
         return omega[:, None] * directions.cpu()[axis]
 
@@ -305,6 +310,8 @@ class FourierEncoder(Encoder):
         assert given is not None
         if given.shape != shape:
             raise ValueError(f"{name} must have shape {tuple(shape)}; got {tuple(given.shape)}")
+        own = given if variance is not None else given.diagonal(dim1=-2, dim2=-1)
+        require_not_negative(own, name)
         if self.basis is None:
             along = given if variance is not None else given.diagonal(dim1=-2, dim2=-1)
         else:
@@ -320,6 +327,8 @@ class FourierEncoder(Encoder):
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
         convention = self.sincos.convention()
+        if self._octaves is not None:
+            convention = f"{self._octaves}, layout={convention.partition('layout=')[2]}"
         if len(self.phases) == 1:
             convention = convention.replace(str(self.sincos.phases), str(self.phases))
         parts = [f"in_dim={self.in_dim}, out_dim={self.out_dim}", convention]
@@ -334,6 +343,26 @@ class FourierEncoder(Encoder):
         if self.out_dtype is not None:
             parts.append(f"out_dtype={self.out_dtype}")
         return ", ".join(parts)
+
+
+def _counts(num_bands: int | Sequence[int], num_axes: int) -> list[int]:
+    """Number of bands of all axes, or of each."""
+    counts = list(num_bands) if isinstance(num_bands, Sequence) else [num_bands]
+    if not all(isinstance(count, int) for count in counts):
+        raise TypeError(f"num_bands must be an integer, or one for each axis; got {num_bands}")
+    if len(counts) not in (1, num_axes):
+        raise ValueError(f"num_bands must be one number or {num_axes}; got {counts}")
+    return counts
+
+
+def _octaves_in_repr(
+    num_bands: int, min_octave: float, max_octave: float | None, base: float
+) -> str:
+    """The arguments that make the bands, which say more than the bands."""
+    asked = dict(min_octave=min_octave, max_octave=max_octave, base=base)
+    usual = dict(min_octave=0, max_octave=None, base=math.pi)
+    own = [f"{name}={value!r}" for name, value in asked.items() if value != usual[name]]
+    return ", ".join([f"num_bands={num_bands}", *own])
 
 
 def _require_arguments(

@@ -41,7 +41,8 @@ class OneBlobEncoder(Encoder):
         """Encode coordinates in [0, 1].
 
         Args:
-            x: coordinates, any batch shape.
+            x: coordinates, any batch shape. Blobs wrap around, as tiny-cuda-nn's do: -0.5 has the
+                features of 0.5. Of coordinates in [-1, 1] give ``x / 2 + 0.5``.
 
         Returns:
             Features, the bins of each coordinate together, in ``x.dtype``.

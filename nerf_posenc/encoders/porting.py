@@ -135,7 +135,8 @@ def port_module(module: nn.Module, ports: Mapping[str, Port]) -> dict[str, str]:
 
     Raises:
         TypeError: If a layer is neither a linear layer nor a convolution.
-        ValueError: If there is no layer of a name, or one does not fit; nothing is changed then.
+        ValueError: If there is no layer of a name, one does not fit, or was ported by a call before
+            and has not changed since; nothing is changed then.
 
     Examples:
         >>> theirs = FourierEncoder.preset("nerf", 3, 4, include_input=None)
@@ -154,6 +155,8 @@ def port_module(module: nn.Module, ports: Mapping[str, Port]) -> dict[str, str]:
             layers = [n for n, m in known.items() if isinstance(m, nn.Linear | _Convolution)]
             raise ValueError(f"no layer {name!r}; there are {', '.join(layers)}")
         layer = cast(Layer, known[name])
+        if getattr(layer, "_ported_version", None) == layer.weight._version:
+            raise ValueError(f"{name}: it was ported already; a second time would mix its inputs")
         try:
             ported[name] = port_linear(layer, port.source, port.target, offset=port.offset)
         except (TypeError, ValueError) as error:
@@ -164,8 +167,11 @@ def port_module(module: nn.Module, ports: Mapping[str, Port]) -> dict[str, str]:
         last = first + len(order) - 1
         report[name] = f"inputs {first} to {last}: {moved} of {len(order)} moved"
     for name, layer in ported.items():
+        weight = known[name].weight
         with torch.no_grad():
-            known[name].weight.copy_(layer.weight)
+            weight.copy_(layer.weight)
+        # The count that autograd keeps of changes: loading or training raises it.
+        known[name]._ported_version = weight._version
     return report
 
 

@@ -14,6 +14,7 @@ from nerf_posenc.core.encoder import (
     format_values,
     require_coordinates,
     require_counts,
+    require_not_negative,
     require_positive,
 )
 from nerf_posenc.core.filters import Filter, filtered
@@ -130,6 +131,7 @@ class GaussianEncoder(Encoder):
         require_coordinates(x, self.in_dim)
         along = None
         if variance is not None:
+            require_not_negative(variance, "variance")
             along = exact_product(variance, self.matrix.T.square().to(variance))
         cycles = project_cycles(x, self.matrix)
         if self.offsets is not None:

@@ -36,6 +36,11 @@ def normalize(
         >>> normalize(torch.tensor([[0.0, 5.0]]), ((0.0, 0.0), (1.0, 10.0)))
         tensor([[-1.,  0.]])
     """
+    if len(bounds) != 2:
+        raise ValueError(
+            f"bounds must be the lower and the upper corner; got {len(bounds)} parts. Of pairs for "
+            "each axis give tuple(zip(*bounds))"
+        )
     low, high = (torch.as_tensor(bound, dtype=torch.float64) for bound in bounds)
     if not bool(((high > low) & low.isfinite() & high.isfinite()).all()):
         raise ValueError(f"each upper bound must be above its lower one; got {bounds}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from nerf_posenc.core.encoder import require_counts
 from nerf_posenc.positional.relative_bias import relative_positions
 
 if TYPE_CHECKING:
@@ -27,8 +28,7 @@ def alibi_slopes(num_heads: int) -> Float[Tensor, " num_heads"]:
         >>> alibi_slopes(2)
         tensor([0.0625, 0.0039])
     """
-    if num_heads < 1:
-        raise ValueError(f"num_heads must be 1 or more; got {num_heads}")
+    require_counts(num_heads=num_heads)
     # 12 heads: the 8 slopes of 8 heads, then the 1st, 3rd, 5th and 7th slope of 16 heads.
     lower = 1 << (num_heads.bit_length() - 1)
     slopes: Sequence[float] = [2 ** (-8 * i / lower) for i in range(1, lower + 1)]

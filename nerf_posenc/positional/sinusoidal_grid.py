@@ -251,6 +251,7 @@ class GridSinusoidalEncoder(Encoder):
             Embeddings in the default floating-point type.
 
         Raises:
+            TypeError: If the mask is not boolean.
             ValueError: If the encoder has not 2 axes, or the mask another number of dimensions.
         """
         if self.in_dim != 2 or mask.ndim != 3:
@@ -258,6 +259,8 @@ class GridSinusoidalEncoder(Encoder):
                 f"mask must have shape (batch, rows, columns), for an encoder of 2 axes; got "
                 f"{tuple(mask.shape)} and {self.in_dim} axes"
             )
+        if mask.dtype != torch.bool:
+            raise TypeError(f"mask must be boolean; got {mask.dtype}. Give mask > 0.5")
         positions = []
         for dim in (1, 2):
             # mask: [1 1 1 0]  ->  count: [1 2 3 3]

@@ -1,6 +1,7 @@
 """CAFE+: its features by NumPy's polynomials and by sines written out."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -43,3 +44,15 @@ def test_counts_below_one_are_refused() -> None:
         CAFEEncoder(2, 0)
     with pytest.raises(ValueError, match="num_polynomials must be 0 or more"):
         CAFEEncoder(2, num_polynomials=-1)
+
+
+def test_the_global_generator_is_left_alone_and_quantized_layers_are_taken() -> None:
+    before = torch.random.get_rng_state()
+    encoder = CAFEEncoder(2, 32, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(torch.random.get_rng_state(), before)
+    x = torch.rand(50, 2) * 2 - 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        quantized = torch.ao.quantization.quantize_dynamic(encoder, {torch.nn.Linear})
+        difference = quantized(x) - encoder(x)
+    assert difference.std() < 0.1 * encoder(x).std()

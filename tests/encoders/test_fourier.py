@@ -146,7 +146,34 @@ def test_coarse_to_fine_lets_bands_in_one_by_one() -> None:
     # Three eighths of the way a band and a half is open: (1 - cos(pi / 2)) / 2.
     open_part = encoder(x, progress=torch.tensor(0.375))
     torch.testing.assert_close(open_part[:, 6:10], encoder(x)[:, 6:10] / 2)
-    assert coarse_to_fine_weight(5, 2.0).tolist() == [1.0] * 5
+    assert coarse_to_fine_weight(5, torch.tensor(2.0)).tolist() == [1.0] * 5
+    for percent in (30.0, -1, math.nan):
+        with pytest.raises(ValueError, match=r"progress must be in \[0, 1\], a share of the steps"):
+            encoder(x, progress=percent)
+
+
+def test_no_variance_is_negative() -> None:
+    x, encoder = torch.rand(9, 2), FourierEncoder(2, 4)
+    with pytest.raises(ValueError, match=r"^variance must be 0 or more; got -0\.5"):
+        encoder(x, variance=torch.tensor([0.0, -0.5]).expand(9, 2))
+    with pytest.raises(ValueError, match="covariance must be 0 or more; got -1"):
+        encoder(x, covariance=-torch.eye(2).expand(9, 2, 2))
+    assert encoder(torch.zeros(0, 2), variance=torch.zeros(0, 2)).shape == (0, 16)
+
+
+def test_the_raw_input_is_asked_for_by_true() -> None:
+    x = torch.rand(9, 2)
+    assert torch.equal(
+        FourierEncoder(2, 4, include_input=True)(x), FourierEncoder(2, 4, include_input="front")(x)
+    )
+    assert FourierEncoder(2, 4, include_input=False).out_dim == 16
+    assert not FourierEncoder(2, 0, include_input=True).frequencies.any()
+
+
+def test_its_name_is_what_made_it() -> None:
+    assert "num_bands=10, layout" in repr(FourierEncoder(3, 10))
+    assert "num_bands=10, base=1.0, layout" in repr(FourierEncoder.preset("nerf", 3))
+    assert "crc32" in repr(FourierEncoder(3, bands=torch.rand(9)))
 
 
 def test_axes_may_have_different_numbers_of_bands() -> None:

@@ -266,7 +266,15 @@ def test_the_wrong_kind_of_argument_is_named(call: Callable[[], object], message
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: ne.FourierEncoder(2, include_input=True), "'front' or 'back', the side"),  # type: ignore[arg-type]
+        (
+            lambda: ne.FourierEncoder(2, include_input="both"),  # type: ignore[arg-type]
+            "'front' or 'back', the side",
+        ),
+        (lambda: ne.FourierEncoder(3)(torch.rand(2, 3, 5, 7)), r"give x\.movedim\(1, -1\)"),
+        (
+            lambda: ne.normalize(torch.rand(5, 3), ((0, 1),) * 3),  # type: ignore[arg-type]
+            r"tuple\(zip\(\*bounds\)\)",
+        ),
         (lambda: ne.FourierEncoder.preset("nerfstdio", 3), "did you mean nerfstudio"),
         (lambda: ne.GridSinusoidalEncoder.preset("difusers", 8), "did you mean diffusers"),
         (

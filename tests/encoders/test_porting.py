@@ -1,5 +1,7 @@
 """Checkpoints on encoders of another order: layers, whole networks, and attention."""
 
+import copy
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -130,3 +132,20 @@ def test_what_does_not_fit_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_a_network_is_not_ported_twice() -> None:
+    theirs = FourierEncoder.preset("nerf", 3, 4, include_input=None)
+    ours = FourierEncoder(3, 4, base=1.0)
+    layer = nn.Linear(24, 8)
+    network = nn.Sequential(layer)
+    before = copy.deepcopy(network.state_dict())
+    port_module(network, {"0": Port(theirs, ours)})
+    ported = layer.weight.clone()
+    with pytest.raises(ValueError, match="0: it was ported already"):
+        port_module(network, {"0": Port(theirs, ours)})
+    assert torch.equal(layer.weight, ported)
+    # Weights that were loaded since are theirs again.
+    network.load_state_dict(before)
+    port_module(network, {"0": Port(theirs, ours)})
+    assert torch.equal(layer.weight, ported)

@@ -85,3 +85,8 @@ def test_a_number_of_features_that_a_matrix_does_not_have_is_refused() -> None:
     with pytest.raises(ValueError, match="num_features is 4, and matrix has 3 rows"):
         GaussianEncoder(2, 4, matrix=torch.rand(3, 2))
     assert GaussianEncoder(2).out_dim == 512
+
+
+def test_no_variance_is_negative() -> None:
+    with pytest.raises(ValueError, match="variance must be 0 or more; got -1"):
+        GaussianEncoder(2, 8)(torch.rand(5, 2), variance=-torch.ones(5, 2))

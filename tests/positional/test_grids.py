@@ -175,6 +175,8 @@ def test_what_does_not_fit_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             call()
+    with pytest.raises(TypeError, match=r"mask must be boolean; .* mask > 0\.5"):
+        grid(8).masked_table(torch.ones(1, 3, 3))
 
 
 def test_image_coordinates_are_pixel_centers_of_one_scale() -> None:
