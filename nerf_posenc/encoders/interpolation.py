@@ -235,7 +235,10 @@ class _WeightedRows(torch.autograd.Function):
         table, rows, weights = ctx.saved_tensors
         table_grad = weights_grad = None
         if ctx.needs_input_grad[0]:
-            on_cpu = _sorted_gradient if table.shape[1] >= _WIDE else _scattered_gradient
+            # Of few rows, planes as large as the table would cost more than to sort.
+            is_sparse = 8 * rows.numel() < table.numel()
+            is_sorted = is_sparse or table.shape[1] >= _WIDE
+            on_cpu = _sorted_gradient if is_sorted else _scattered_gradient
             gradient = on_cpu if table.is_cpu else _added_gradient
             table_grad = gradient(table, rows, weights, grad)
         if ctx.needs_input_grad[2]:
