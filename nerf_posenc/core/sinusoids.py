@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Num
 
 RADIANS_PER_CYCLE = 2 * math.pi
+# Cycles in float64 that stay in the cache of a core beside what is made of them.
+_PART = 1 << 16
 
 
 def sines_of_cycles(
@@ -366,6 +368,42 @@ def project(
     """
     device = torch.device("cpu") if x.device.type == "mps" else x.device
     return x.to(device, torch.float64) @ matrix.to(device, torch.float64).T
+
+
+def waves_along(
+    x: Float[Tensor, "n in_dim"],
+    matrix: Float[Tensor, "num_directions in_dim"],
+    phases: Sequence[Literal["sin", "cos"]],
+    offsets: Float[Tensor, " num_directions"] | None = None,
+) -> Float[Tensor, "n out_dim"]:
+    """Sines and cosines of the cycles along directions, on a CPU and without derivatives.
+
+    Rows are computed in parts that stay in the cache: cycles and what is left of them in float64,
+    and their sines in the type of ``x``.
+
+    Args:
+        x: coordinates in float32 or float64.
+        matrix: cycles per unit of the coordinate, one direction per row.
+        phases: what is computed of each direction, in the order of the columns.
+        offsets: cycles that are added.
+    """
+    width = len(matrix)
+    columns = matrix.double().T.contiguous()
+    added = None if offsets is None else offsets.double()
+    features = x.new_empty(len(x), len(phases) * width)
+    size = max(1, _PART // width)
+    cycles, whole = (x.new_empty(min(size, len(x)), width, dtype=torch.float64) for _ in range(2))
+    for part, out in zip(x.split(size), features.split(size), strict=True):
+        turn = torch.mm(part.double(), columns, out=cycles[: len(part)])
+        if added is not None:
+            turn += added
+        # What whole cycles leave is as exact in float32 as any angle.
+        turn -= torch.round(turn, out=whole[: len(part)])
+        turn *= RADIANS_PER_CYCLE
+        angles = turn.to(x.dtype)
+        for phase, block in zip(phases, out.split(width, dim=1), strict=True):
+            (torch.sin if phase == "sin" else torch.cos)(angles, out=block)
+    return features
 
 
 def exact_product(left: Tensor, right: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -12,13 +12,16 @@ from nerf_posenc.core.columns import Phases
 from nerf_posenc.core.encoder import (
     Encoder,
     format_values,
+    has_values,
+    is_differentiated,
+    is_recorded,
     require_coordinates,
     require_counts,
     require_not_negative,
     require_positive,
 )
 from nerf_posenc.core.filters import Filter, filtered
-from nerf_posenc.core.sinusoids import SinCos, exact_product, project_cycles
+from nerf_posenc.core.sinusoids import SinCos, exact_product, project_cycles, waves_along
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -129,6 +132,10 @@ class GaussianEncoder(Encoder):
             ValueError: If a shape does not fit.
         """
         require_coordinates(x, self.in_dim)
+        if variance is None and filter is None and self._is_plain(x):
+            phases: Any = ("cos",) if self.offsets is not None else self.sincos.phases
+            flat = waves_along(x.reshape(-1, self.in_dim), self.matrix, phases, self.offsets)
+            return flat.reshape(*x.shape[:-1], self.out_dim)
         along = None
         if variance is not None:
             require_not_negative(variance, "variance")
@@ -140,6 +147,17 @@ class GaussianEncoder(Encoder):
         if self.offsets is not None:
             features = features[..., : self.out_dim]  # The cosines.
         return features if filter is None else filtered(features, filter, self.frequencies)
+
+    def _is_plain(self, x: Tensor) -> bool:
+        """Whether nothing but features is asked for, on a CPU and in the type of ``x``."""
+        is_trained = torch.is_grad_enabled() and self.matrix.requires_grad
+        return (
+            x.device.type == "cpu"
+            and x.dtype in (torch.float32, torch.float64)
+            and self.out_dtype in (None, x.dtype)
+            and not (is_trained or is_differentiated(x) or is_recorded())
+            and has_values(x)
+        )
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
