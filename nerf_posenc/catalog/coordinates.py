@@ -221,7 +221,7 @@ IMAGES = [
 
 GEOGRAPHY = [
     Equivalent("CorrDiff, PhysicsNeMo SongUNetPosEmbd: sinusoidal grid",
-        'FourierEncoder(2, bands=ratio_bands(3, first=1, ratio=2**1.5), layout="kpa")(pi * (1 + '
+        'FourierEncoder(2, bands=ratio_bands(3, first=1.0, ratio=2**1.5), layout="kpa")(pi * (1 + '
         'torch.stack(torch.meshgrid(torch.linspace(-1, 1, 5), torch.linspace(-1, 1, 4), '
         'indexing="xy"), -1))).movedim(-1, 0)',
         "released/PhysicsNeMo SongUNetPosEmbd, sinusoidal grid (CorrDiff)", tolerance=5e-6,

@@ -356,7 +356,7 @@ def _counts(num_bands: int | Sequence[int], num_axes: int) -> list[int]:
 
 
 def _octaves_in_repr(
-    num_bands: int, min_octave: float, max_octave: float | None, base: float
+    num_bands: int, min_octave: int | float, max_octave: int | float | None, base: float
 ) -> str:
     """The arguments that make the bands, which say more than the bands."""
     asked = dict(min_octave=min_octave, max_octave=max_octave, base=base)

@@ -18,6 +18,7 @@ from nerf_posenc.radiance.poses import orbit_poses
 from nerf_posenc.training.loop import FitState, Record
 from nerf_posenc.training.optimizers import adam
 from nerf_posenc_app.kinds.kind import Problem
+from nerf_posenc_app.terminal import warning_once
 from nerf_posenc_app.values.blocks import Passage, Token
 from nerf_posenc_app.values.measures import Measure, TrainingScore
 from tests.browsers import browser as browser
@@ -80,8 +81,10 @@ def test_a_rendering_that_fails_is_warned_of_and_the_fit_goes_on(
         tab.goto(page.url)
         wait_for(tab, page.server.get_clients, "no client came")
         tab.wait_for_timeout(1500)
+        # As a run is shown; see test_parts_that_fail.py for TensorBoard.
+        show = warning_once(page.show, "live page")
         for step in (10, 20):
-            page.show("none", state_at(step), problem(render=look))
+            show("none", state_at(step), problem(render=look))
         tab.close()
     assert capsys.readouterr().err.count("live page failed (AssertionError: broken)") == 1
 

@@ -147,7 +147,7 @@ def test_coarse_to_fine_lets_bands_in_one_by_one() -> None:
     open_part = encoder(x, progress=torch.tensor(0.375))
     torch.testing.assert_close(open_part[:, 6:10], encoder(x)[:, 6:10] / 2)
     assert coarse_to_fine_weight(5, torch.tensor(2.0)).tolist() == [1.0] * 5
-    for percent in (30.0, -1, math.nan):
+    for percent in (30.0, -1.0, math.nan):
         with pytest.raises(ValueError, match=r"progress must be in \[0, 1\], a share of the steps"):
             encoder(x, progress=percent)
 
