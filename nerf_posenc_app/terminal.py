@@ -96,7 +96,7 @@ def noted(part: str, notes: list[str]) -> Iterator[None]:
     """Note that a part of what a run shows could not be made, and go on without it.
 
     Args:
-        part: what it is, after "the".
+        part: name of the part without an article, as the note shows it.
         notes: list that gets the note.
 
     Raises:
@@ -117,7 +117,7 @@ def warning_once(show: Callable[..., None], name: str) -> Callable[..., None]:
 
     Args:
         show: the function.
-        name: what it is, after "the".
+        name: name of the view without an article, as the warning shows it.
     """
     is_warned = False
 

@@ -384,7 +384,7 @@ def waves_along(
     Args:
         x: coordinates in float32 or float64.
         matrix: cycles per unit of the coordinate, one direction per row.
-        phases: what is computed of each direction, in the order of the columns.
+        phases: sines, cosines or both, in the order of the columns.
         offsets: cycles that are added.
     """
     width = len(matrix)

@@ -28,8 +28,8 @@ class Preset:
         dims: width of a head of those aliases that have another one.
         token_positions: function from the sizes of a grid to the positions of its tokens, in the
             model's order; None where positions are whatever the caller has.
-        multiple_of: what the width must be a multiple of, by the number of axes, where the library
-            refuses others.
+        multiple_of: divisor of the width that the library demands, by the number of axes; empty
+            if it takes any width.
     """
 
     source: str

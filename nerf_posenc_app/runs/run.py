@@ -295,7 +295,7 @@ class Run:
             citations=kind.citations,
         )
         with self.folder.publishing() as folder:
-            # What cannot be had again comes first; the page and its pictures are made of it.
+            # The scores are written first; the page and its pictures can be made from them again.
             write_metrics(
                 folder / METRICS, about.run, shown, measures=about.measures, training=about.training
             )

@@ -12,7 +12,6 @@ import PIL.Image
 import pytest
 
 import train_fit
-from nerf_posenc_app.kinds.kind import Kind
 from tests.small import SMALL_RUN, SMALL_SCENE, quick_report, without_hull, write_noise
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -145,7 +144,3 @@ def test_a_full_disk_is_an_error_that_keeps_the_fits(capsys: pytest.CaptureFixtu
     assert not Path("run/metrics.json").exists()
     assert train_fit.main(["--resume", "run"]) == 0
     assert Path("run/metrics.json").exists()
-
-
-def test_kinds_have_no_references_of_their_own() -> None:
-    assert Kind.references(mock.Mock(), mock.Mock()) == {}
