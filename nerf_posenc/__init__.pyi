@@ -19,7 +19,6 @@ from nerf_posenc.encoders.one_blob import OneBlobEncoder as OneBlobEncoder
 from nerf_posenc.encoders.porting import port_linear as port_linear
 from nerf_posenc.encoders.porting import port_module as port_module
 from nerf_posenc.encoders.random_fourier import GaussianEncoder as GaussianEncoder
-from nerf_posenc.encoders.random_fourier import LearnedFourierEncoder as LearnedFourierEncoder
 from nerf_posenc.encoders.spaces import contract as contract
 from nerf_posenc.encoders.spaces import normalize as normalize
 from nerf_posenc.encoders.spherical_harmonics import (

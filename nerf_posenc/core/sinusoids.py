@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nerf_posenc.core.bands import require_bands
 from nerf_posenc.core.columns import Phases, require_layout
@@ -279,11 +279,15 @@ class SinCos(PairedColumns):
             features = features * self.placed(weight.to(features.dtype), "k")
         if variance is not None:
             variance = variance.reshape(len(features), self.in_dim).to(features.dtype)
-            omega = self._cycles.to(variance) * RADIANS_PER_CYCLE
+            omega = self._omega(variance)
             # E[sin(omega x)] of a normal x is sin(omega mean) exp(-omega^2 variance / 2), mip-NeRF.
             exponent = self.placed(variance, "a") * omega * omega
             features = features * torch.exp(-0.5 * exponent)
         return features.flatten(1)
+
+    def _omega(self, like: Tensor) -> Tensor:
+        """Rad per unit in the layout, with the type and device of another tensor."""
+        return self._cycles.to(like) * RADIANS_PER_CYCLE
 
     def blocks(
         self,
@@ -337,12 +341,50 @@ class SinCos(PairedColumns):
 
     def convention(self) -> str:
         """Describe bands, layout and phases, for an encoder's ``repr``."""
-        bands = self.bands[:, :1] if bool((self.bands == self.bands[:, :1]).all()) else self.bands
+        is_shared = not self.bands.is_meta and bool((self.bands == self.bands[:, :1]).all())
+        bands = self.bands[:, :1] if is_shared else self.bands
         return f"bands={format_values(bands)}, layout={self.layout!r}, phases={self.phases!r}"
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
         return f"in_dim={self.in_dim}, out_dim={self.out_dim}, {self.convention()}"
+
+
+class TrainableSinCos(SinCos):
+    """[SinCos][nerf_posenc.core.SinCos] whose bands are a parameter, in the ``state_dict``.
+
+    They are held in float32, or in float64 where the default floating-point type is that, and
+    derivatives reach them and the coordinates alike, of any order.
+
+    Args:
+        in_dim: number of coordinates, 1 or more.
+        bands: the bands to start from, as of ``SinCos``.
+        layout: nesting of the columns, outermost first.
+        phases: order of sine and cosine.
+    """
+
+    uncast = ("bands",)
+
+    bands: Tensor
+
+    def _register_columns(self) -> None:
+        self.is_exact = False
+        device, dtype = torch.get_default_device(), torch.get_default_dtype()
+        self.bands = nn.Parameter(self.bands.to(device, dtype, copy=True))
+        is_cosine = torch.tensor([phase == "cos" for phase in self.phases], device="cpu").double()
+        offset = self.placed(is_cosine * (RADIANS_PER_CYCLE / 4), "p").expand(self._columns)
+        self.register_constant("_offset", offset.flatten().contiguous())
+
+    def _omega(self, like: Tensor) -> Tensor:
+        return self.placed(self.bands, "ka").to(like)
+
+    def evaluated(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        """Features ``(n, out_dim)``, differentiable with respect to ``x`` and the bands."""
+        # MPS has no float64, in which the product with any band has all digits of float32.
+        exact = torch.float32 if x.device.type == "mps" else torch.float64
+        points = x.to(exact).reshape(x.shape[0], *self._x_shape)
+        cycles_per_unit = (self._omega(points) / RADIANS_PER_CYCLE).expand(self._columns)
+        return sines_of_cycles(points, cycles_per_unit, self._offset.to(exact), dtype)
 
 
 def _are_powers_of_two(values: Tensor) -> bool:

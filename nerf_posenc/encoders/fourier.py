@@ -24,7 +24,7 @@ from nerf_posenc.core.encoder import (
 )
 from nerf_posenc.core.filters import Filter, filtered
 from nerf_posenc.core.fused_sinusoids import by_rows
-from nerf_posenc.core.sinusoids import SinCos, exact_product, project
+from nerf_posenc.core.sinusoids import SinCos, TrainableSinCos, exact_product, project
 from nerf_posenc.presets.fourier import FOURIER
 
 if TYPE_CHECKING:
@@ -65,6 +65,9 @@ class FourierEncoder(Encoder):
         basis: encode the coordinates along these directions, ``(num_axes, in_dim)``, in
             place of the axes (mip-NeRF 360's lifted basis:
             [icosahedron_basis][nerf_posenc.encoders.icosahedron_basis]). It is a constant.
+        trainable: train the bands from these values on, as PINNs and tabular models do (Gorishniy
+            et al. 2022, arXiv:2203.05556). They are ``sincos.bands`` in the ``state_dict``, in
+            float32, and no cast reaches them.
         variance_scale: factor of every variance; other than 1 only to reproduce a library's
             mistake.
         out_dtype: type of the features; None is that of the coordinates. ``torch.bfloat16`` before
@@ -102,6 +105,7 @@ class FourierEncoder(Encoder):
         phases: Phases | tuple[Phase] = ("sin", "cos"),
         include_input: IncludeInput | Literal["each"] | bool = None,
         basis: Float[Tensor, "num_axes in_dim"] | None = None,
+        trainable: bool = False,
         variance_scale: float = 1.0,
         out_dtype: torch.dtype | None = None,
     ) -> None:
@@ -149,7 +153,8 @@ class FourierEncoder(Encoder):
         self.include_input = include_input
         self.variance_scale = variance_scale
         self.out_dtype = out_dtype
-        self.sincos = SinCos(num_axes, bands, layout=layout, phases=both)
+        kind = TrainableSinCos if trainable else SinCos
+        self.sincos = kind(num_axes, bands, layout=layout, phases=both)
         self.bands_per_axis = tuple(per_axis)
         self._labels = [labels[i] for i in kept]
         self.phases = tuple(phases)
@@ -293,6 +298,7 @@ class FourierEncoder(Encoder):
             and x.dtype == dtype
             and dtype in (torch.float32, torch.float64)
             and not (is_recorded() or is_differentiated(x))
+            and not isinstance(self.sincos, TrainableSinCos)
             and not self.sincos.needs_no_chunks(x, dtype)
         )
 
@@ -327,7 +333,8 @@ class FourierEncoder(Encoder):
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
         convention = self.sincos.convention()
-        if self._octaves is not None:
+        is_trained = isinstance(self.sincos, TrainableSinCos)
+        if self._octaves is not None and not is_trained:
             convention = f"{self._octaves}, layout={convention.partition('layout=')[2]}"
         if len(self.phases) == 1:
             convention = convention.replace(str(self.sincos.phases), str(self.phases))
@@ -338,6 +345,8 @@ class FourierEncoder(Encoder):
             parts.append(f"num_bands={self.bands_per_axis}")
         if self.basis is not None:
             parts.append(f"basis={format_values(self.basis)}")
+        if is_trained:
+            parts.append("trainable=True")
         if self.variance_scale != 1:
             parts.append(f"variance_scale={self.variance_scale:g}")
         if self.out_dtype is not None:

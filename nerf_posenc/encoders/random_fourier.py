@@ -1,4 +1,4 @@
-"""Fourier features of sampled and of learned frequencies."""
+"""Fourier features of sampled frequencies, which may be trained."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class GaussianEncoder(Encoder):
 
     (Tancik et al. 2020, equation 5; Rahimi and Recht 2007). The matrix is in the
     ``state_dict``, and no cast reaches it: it stays float32 (or float64, if one is given).
+    With ``trainable=True`` it is a parameter (Li et al. 2021, arXiv:2106.02795).
 
     Args:
         in_dim: number of coordinates, 1 or more.
@@ -49,6 +50,7 @@ class GaussianEncoder(Encoder):
         offsets: phase of each frequency in cycles, ``(num_features,)``; the features are then the
             cosines $\cos(2 \pi (B x + b))$ alone, as in AlphaFold 3 (Boltz), RoMa, and
             EDM2, which multiplies them by the square root of 2. ``phases`` is not used then.
+        trainable: train the frequencies, and the offsets where there are any, from these values on.
         generator: random number generator; None is torch's own.
         out_dtype: type of the features; None is that of the coordinates.
 
@@ -76,6 +78,7 @@ class GaussianEncoder(Encoder):
         matrix: Float[Tensor, "num_features in_dim"] | None = None,
         phases: Phases = ("sin", "cos"),
         offsets: Float[Tensor, " num_features"] | None = None,
+        trainable: bool = False,
         generator: torch.Generator | None = None,
         out_dtype: torch.dtype | None = None,
     ) -> None:
@@ -92,11 +95,11 @@ class GaussianEncoder(Encoder):
         self.out_dtype = out_dtype
         one_cycle = torch.tensor([2 * math.pi], dtype=torch.float64, device="cpu")
         self.sincos = SinCos(len(matrix), one_cycle, layout="pka", phases=phases)
-        self._hold(matrix, offsets)
-
-    def _hold(self, matrix: Tensor, offsets: Tensor | None) -> None:
-        self.register_buffer("matrix", matrix)
-        self.register_buffer("offsets", offsets)
+        for name, values in (("matrix", matrix), ("offsets", offsets)):
+            if trainable and values is not None:
+                self.register_parameter(name, nn.Parameter(values))
+            else:
+                self.register_buffer(name, values)
 
     @property
     def is_stationary(self) -> bool:  # type: ignore[override]
@@ -168,37 +171,9 @@ class GaussianEncoder(Encoder):
                 if self.offsets is None
                 else f"offsets={format_values(self.offsets)}"
             )
+            + (", trainable=True" if isinstance(self.matrix, nn.Parameter) else "")
             + (f", out_dtype={self.out_dtype}" if self.out_dtype else "")
         )
-
-
-class LearnedFourierEncoder(GaussianEncoder):
-    """[GaussianEncoder][nerf_posenc.GaussianEncoder] whose frequencies are trained.
-
-    The matrix starts as the sampled one (Li et al. 2021, arXiv:2106.02795) and is
-    a parameter.
-
-    Args:
-        in_dim: number of coordinates, 1 or more.
-        num_features: number of frequencies, 1 or more; 256, or those of ``matrix``, by default.
-        sigma: standard deviation of the frequencies to start with, in cycles per unit.
-        matrix: start from these frequencies.
-        phases: order of sine and cosine.
-        offsets: start from these phases in cycles, with the cosines alone.
-        generator: random number generator; None is torch's own.
-        out_dtype: type of the features; None is that of the coordinates.
-
-    Raises:
-        ValueError: If an argument is out of its range.
-
-    Examples:
-        >>> [name for name, _ in LearnedFourierEncoder(2, 16).named_parameters()]
-        ['matrix']
-    """
-
-    def _hold(self, matrix: Tensor, offsets: Tensor | None) -> None:
-        self.matrix = nn.Parameter(matrix)
-        self.offsets = None if offsets is None else nn.Parameter(offsets)
 
 
 def _frequencies(

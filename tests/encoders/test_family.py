@@ -53,14 +53,21 @@ CASES = {
     "fourier-lifted": Case(
         lambda: ne.FourierEncoder(3, 4, basis=icosahedron_basis()), coordinates(3)
     ),
+    "fourier-trained": Case(
+        lambda: ne.FourierEncoder(2, 4, include_input="front", trainable=True), coordinates(2)
+    ),
     "gaussian": Case(lambda: ne.GaussianEncoder(2, 16, sigma=3.0), coordinates(2)),
-    "learned-fourier": Case(lambda: ne.LearnedFourierEncoder(2, 16, sigma=3.0), coordinates(2)),
+    "learned-fourier": Case(
+        lambda: ne.GaussianEncoder(2, 16, sigma=3.0, trainable=True), coordinates(2)
+    ),
     "cosines": Case(
         lambda: ne.GaussianEncoder(2, 16, sigma=3.0, offsets=torch.linspace(-0.4, 0.7, 16)),
         coordinates(2),
     ),
     "learned-cosines": Case(
-        lambda: ne.LearnedFourierEncoder(2, 16, sigma=3.0, offsets=torch.linspace(-0.4, 0.7, 16)),
+        lambda: ne.GaussianEncoder(
+            2, 16, sigma=3.0, trainable=True, offsets=torch.linspace(-0.4, 0.7, 16)
+        ),
         coordinates(2),
     ),
     "cafe": Case(lambda: ne.CAFEEncoder(2, 6, num_frequencies=4, sigma=1.0), coordinates(2)),

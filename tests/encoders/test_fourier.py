@@ -286,3 +286,18 @@ def test_constants_that_inference_moved_are_differentiated_afterwards(
     x = torch.rand(5, 3, requires_grad=True)
     encoder(x).sum().backward()
     assert x.grad is not None
+
+
+def test_trained_bands_begin_as_the_constant_ones_and_have_gradients() -> None:
+    x = torch.rand(6, 2) * 2 - 1
+    for arguments in ({}, {"include_input": "each"}, {"layout": "pka", "phases": ("cos", "sin")}):
+        constant = FourierEncoder(2, 4, **arguments)
+        trained = FourierEncoder(2, 4, trainable=True, **arguments)
+        # The bands are rounded to float32, which moves 8 pi by 4e-7 of a radian.
+        torch.testing.assert_close(trained(x), constant(x), atol=2e-6, rtol=0)
+
+    def features(bands: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(trained, {"sincos.bands": bands}, (x,))  # type: ignore[no-any-return]
+
+    bands = trained.frequency_bands.detach().double().requires_grad_()
+    assert torch.autograd.gradgradcheck(features, (bands, x.double().requires_grad_()))

@@ -201,7 +201,7 @@ import nerf_posenc as ne
 rank, rendezvous = int(sys.argv[1]), sys.argv[2]
 dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=2)
 torch.manual_seed(0)
-encoder = ne.LearnedFourierEncoder(2, 8, sigma=3.0)
+encoder = ne.GaussianEncoder(2, 8, sigma=3.0, trainable=True)
 model = nn.Sequential(encoder, ne.FourierEncoder(16, 2), nn.Linear(64, 4))
 x = torch.rand(6, 2)
 expected = model(x)

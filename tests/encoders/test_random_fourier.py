@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from nerf_posenc import FourierEncoder, GaussianEncoder, LearnedFourierEncoder
+from nerf_posenc import FourierEncoder, GaussianEncoder
 
 
 def test_the_kernel_is_a_gaussian_of_the_distance() -> None:
@@ -57,7 +57,7 @@ def test_expectations_over_a_gaussian() -> None:
 
 
 def test_learned_frequencies_have_gradients() -> None:
-    encoder = LearnedFourierEncoder(2, 3, sigma=1.0)
+    encoder = GaussianEncoder(2, 3, sigma=1.0, trainable=True)
     x = torch.rand(4, 2).double()
 
     def features(matrix: torch.Tensor) -> torch.Tensor:
