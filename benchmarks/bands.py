@@ -12,7 +12,8 @@ import argparse
 import torch
 from torch.nn import functional as F
 
-from nerf_posenc.images import Image, image_coordinates, resize_area
+from nerf_posenc import grid_positions
+from nerf_posenc.images import Image, resize_area
 from nerf_posenc.metrics import psnr
 from nerf_posenc.training.loop import predict
 from nerf_posenc.training.recipes import default_bands
@@ -36,7 +37,9 @@ def fitted(small: torch.Tensor, large: torch.Tensor, bands: int) -> tuple[float,
     train(fit, Stop(), score=kind.training)
     own = result_of(kind, fit).scores["psnr_db"]
     height, width, _ = large.shape
-    between = predict(fit.model, image_coordinates(height, width).view(-1, 2))
+    between = predict(
+        fit.model, grid_positions((height, width), units="longer", xy=True).view(-1, 2)
+    )
     return own, psnr(between.clamp(0, 1).view_as(large), large)
 
 

@@ -20,14 +20,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from benchmarks.timing import machine, medians
-from nerf_posenc import (
-    FourierEncoder,
-    GaussianEncoder,
-    RotaryEncoder,
-    SphericalHarmonicsEncoder,
-    octave_bands,
-    sincos,
-)
+from nerf_posenc import FourierEncoder, GaussianEncoder, RotaryEncoder, SphericalHarmonicsEncoder
+from nerf_posenc.core import octave_bands, sincos
 from nerf_posenc.presets import FOURIER
 
 NUM_BANDS = 10

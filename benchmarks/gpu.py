@@ -23,8 +23,8 @@ from torch import Tensor, nn
 
 from benchmarks.radiance import FIELDS
 from benchmarks.timing import machine
-from nerf_posenc import FourierEncoder, octave_bands
-from nerf_posenc.core import SinCos
+from nerf_posenc import FourierEncoder
+from nerf_posenc.core import SinCos, octave_bands
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.radiance.build import make_renderer

@@ -11,8 +11,10 @@ from torch import Tensor
 
 import nerf_posenc as ne
 from docs.naive import binary_codes, index_codes, normalized_index_codes
+from nerf_posenc.encoders import OneBlobEncoder, TriangleWaveEncoder
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
+from nerf_posenc.positional import alibi_bias
 from nerf_posenc.training.loop import FitState, fit, predict
 from nerf_posenc.training.optimizers import adam
 from scenes import open_image
@@ -114,7 +116,7 @@ def rotary() -> None:
     line_panel(
         axes[0], "RotaryEncoder, base 10,000: product of equal vectors", "offset", "mean product"
     )
-    bias = ne.alibi_bias(4, 64)
+    bias = alibi_bias(4, 64)
     for head, color in zip(range(4), (BLUE, ORANGE, GREEN, "black"), strict=True):
         axes[1].plot(bias[head, 63], color=color, label=f"head {head + 1}")
     axes[1].legend(frameon=False)
@@ -201,7 +203,7 @@ def other_waves() -> None:
     x = torch.linspace(0, 1, 512)[:, None]
     heat(
         axes[0],
-        ne.OneBlobEncoder(1, 16)(x).T,
+        OneBlobEncoder(1, 16)(x).T,
         "OneBlobEncoder(1, 16)",
         "x",
         "bin",
@@ -210,7 +212,7 @@ def other_waves() -> None:
     )
     heat(
         axes[1],
-        ne.TriangleWaveEncoder(1, 6)(x).T,
+        TriangleWaveEncoder(1, 6)(x).T,
         "TriangleWaveEncoder(1, 6)",
         "x",
         "band",

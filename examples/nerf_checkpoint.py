@@ -8,8 +8,7 @@ order of the new encoders, and the outputs stay the same.
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc import FourierEncoder, port_module
-from nerf_posenc.encoders import Port
+from nerf_posenc import FourierEncoder, Port, port_module
 
 
 class NeRF(nn.Module):

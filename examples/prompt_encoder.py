@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc import GaussianEncoder, normalize, patch_centers
+from nerf_posenc import GaussianEncoder, grid_positions, normalize_box
 
 SIZE, WIDTH = 12, 64
 
@@ -25,12 +25,14 @@ class PromptEncoder(nn.Module):
 
     def grid(self) -> Tensor:
         """Features of all cells, ``(cells, width)``; coordinates are (x, y) in [-1, 1]."""
-        features: Tensor = self.positions(patch_centers((SIZE, SIZE)).flip(-1).flatten(0, 1))
+        features: Tensor = self.positions(
+            grid_positions((SIZE, SIZE), units="box", xy=True).flatten(0, 1)
+        )
         return features
 
     def boxes(self, corners: Tensor) -> Tensor:
         """Tokens of boxes ``(n, 2 corners, 2)``, x and y in pixels, one for each corner."""
-        inside = normalize(corners, (0.0, float(SIZE)))
+        inside = normalize_box(corners, (0.0, float(SIZE)))
         return self.positions(inside) + self.kinds.weight  # type: ignore[no-any-return]
 
 
@@ -56,7 +58,7 @@ def batch(count: int) -> tuple[Tensor, Tensor]:
     """Boxes in pixels, and which cells have their center inside."""
     first, second = torch.rand(2, count, 2) * SIZE
     corners = torch.stack([torch.minimum(first, second), torch.maximum(first, second)], dim=1)
-    centers = (patch_centers((SIZE, SIZE)).flip(-1).flatten(0, 1) + 1) * SIZE / 2
+    centers = (grid_positions((SIZE, SIZE), units="box", xy=True).flatten(0, 1) + 1) * SIZE / 2
     inside = (centers > corners[:, :1]) & (centers < corners[:, 1:])
     return corners, inside.all(-1).float()
 

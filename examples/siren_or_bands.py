@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc import FourierEncoder, GaussianEncoder, image_coordinates
+from nerf_posenc import FourierEncoder, GaussianEncoder, grid_positions
 from nerf_posenc.networks.implicit import siren
 
 SIZE = 64
@@ -18,7 +18,7 @@ SIZE = 64
 
 def image() -> tuple[Tensor, Tensor]:
     """Pixel centers in [-1, 1], ``(4096, 2)``, and gray values in [0, 1], ``(4096, 1)``."""
-    coordinates = image_coordinates(SIZE, SIZE)
+    coordinates = grid_positions((SIZE, SIZE), units="longer", xy=True)
     x, y = coordinates.unbind(-1)
     rings = 0.5 + 0.5 * torch.cos(40 * (x * x + y * y))
     disk = ((x - 0.3) ** 2 + (y + 0.2) ** 2 < 0.1).float()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc import RotaryEncoder, patch_centers
+from nerf_posenc import RotaryEncoder, grid_positions
 from nerf_posenc.positional import augmented_positions
 
 WIDTH, HEADS = 64, 2
@@ -53,7 +53,7 @@ class ViT(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Scores of four classes for images ``(batch, rows, columns)``."""
         rows, columns = images.shape[-2:]
-        positions = patch_centers((rows, columns)).flatten(0, 1)
+        positions = grid_positions((rows, columns), units="box").flatten(0, 1)
         if self.training:
             positions = augmented_positions(positions, rescale=2.0)
         tables = self.rotary(positions)

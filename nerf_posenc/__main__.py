@@ -8,6 +8,7 @@ from nerf_posenc.catalog.index import (
     NOT_COMPARED,
     find_encodings,
     find_shorter,
+    imports_of,
     index,
     similar_names,
 )
@@ -36,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: no preset, line or class mentions {text!r}{other}", file=sys.stderr)
     for one in encodings:
         also = f" (also {', '.join(one.also)})" if one.also else ""
-        remark = f"\n    # {one.about}" if one.about == NOT_COMPARED else ""
+        remarks = [*imports_of(one.line), *([one.about] if one.about == NOT_COMPARED else [])]
+        remark = "".join(f"\n    # {remark}" for remark in remarks)
         print(f"{one.name}{also}\n    {one.line}{remark}")
     return 0 if find_encodings(text) or not text else 2
 

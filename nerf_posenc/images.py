@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from nerf_posenc.core.grids import axis_positions
+
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int, Shaped, UInt8
 
@@ -345,45 +347,10 @@ def strips(pixels: Shaped[Tensor, "height *rest"]) -> Iterator[Shaped[Tensor, "_
     yield from pixels.split(max(1, _STRIP_PIXELS // per_row))
 
 
-def image_coordinates(
-    height: int,
-    width: int,
-    *,
-    dtype: torch.dtype = torch.float32,
-    device: torch.device | None = None,
-) -> Float[Tensor, "height width 2"]:
-    """Coordinates (x, y) of an image's pixel centers, x right and y down.
-
-    The longer side spans [-1, 1] and the shorter is scaled alike, as everywhere in this project
-    (docs/conventions.md).
-
-    Args:
-        height: pixels, 1 or more.
-        width: pixels, 1 or more.
-        dtype: type of the result.
-        device: device of the result.
-
-    Raises:
-        ValueError: If a side is below 1.
-
-    Examples:
-        >>> image_coordinates(2, 4)[0, :, 0]
-        tensor([-0.7500, -0.2500,  0.2500,  0.7500])
-        >>> image_coordinates(2, 4)[:, 0, 1]
-        tensor([-0.2500,  0.2500])
-    """
-    if min(height, width) < 1:
-        raise ValueError(f"height and width must be 1 or more; got {height} and {width}")
-    x, y = _centers(width, height, torch.promote_types(dtype, torch.float32))
-    return torch.stack(torch.meshgrid(x, y, indexing="xy"), dim=-1).to(device, dtype)
-
-
-def _centers(width: int, height: int, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+def _centers(width: int, height: int) -> tuple[Tensor, Tensor]:
     """Coordinates x of columns and y of rows."""
-    pixel = 2 / max(width, height)
-    x = (torch.arange(width, dtype=torch.float64) + 0.5 - width / 2) * pixel
-    y = (torch.arange(height, dtype=torch.float64) + 0.5 - height / 2) * pixel
-    return x.to(dtype), y.to(dtype)
+    y, x = axis_positions((height, width), "longer")
+    return x.float(), y.float()
 
 
 def resize_area(

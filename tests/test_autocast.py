@@ -8,37 +8,42 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nerf_posenc import (
-    FireBias,
     FourierEncoder,
     GaussianEncoder,
     GridSinusoidalEncoder,
     HashGridEncoder,
     IntegratedDirectionalEncoder,
-    KerpleBias,
     KPlanesEncoder,
     LearnedGridEncoder,
-    LineProductEncoder,
-    LogCPBBias,
-    MixedRotaryEncoder,
-    OneBlobEncoder,
-    PoPEEncoder,
-    PRoPEEncoder,
     RotaryEncoder,
     SinusoidalEncoder,
     Sphere2VecEncoder,
     SphericalHarmonicsEncoder,
-    T5RelativeBias,
     Time2VecEncoder,
-    TriangleWaveEncoder,
-    VectorMatrixEncoder,
-    XPosEncoder,
-    alibi_bias,
     contract,
     preset,
-    sincos,
 )
-from nerf_posenc.encoders import contract_gaussian, icosahedron_basis
-from nerf_posenc.positional import FourierSeriesRotaryEncoder
+from nerf_posenc.core import sincos
+from nerf_posenc.encoders import (
+    LineProductEncoder,
+    OneBlobEncoder,
+    TriangleWaveEncoder,
+    VectorMatrixEncoder,
+    contract_gaussian,
+    icosahedron_basis,
+)
+from nerf_posenc.positional import (
+    FireBias,
+    FourierSeriesRotaryEncoder,
+    KerpleBias,
+    LogCPBBias,
+    MixedRotaryEncoder,
+    PoPEEncoder,
+    PRoPEEncoder,
+    T5RelativeBias,
+    XPosEncoder,
+    alibi_bias,
+)
 
 X = torch.rand(40, 3, generator=torch.Generator().manual_seed(0)) * 2 - 1
 DIRECTIONS = F.normalize(X, dim=-1)

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 import nerf_posenc as root
-from nerf_posenc import positional
+from nerf_posenc import encoders, positional
 
-# What sets initial weights, which a checkpoint replaces, and is no part of the encoding.
-INITIAL = {"std", "generator", "gain", "c"}
+# What sets initial weights or trains them: no part of the encoding.
+INITIAL = {"trainable", "std", "generator", "gain", "c"}
 POINTS = torch.rand(6, 3, generator=torch.Generator().manual_seed(0)) * 2 - 1
 CELLS = torch.randint(0, 3, (6, 2), generator=torch.Generator().manual_seed(0))
 QUERY = torch.rand(1, 2, 6, 48, generator=torch.Generator().manual_seed(0))
@@ -116,18 +116,18 @@ CASES: list[tuple[Any, dict[str, Any], dict[str, Any], Callable[[Any], Tensor]]]
     ),
     (root.RotaryEncoder, dict(dim=48, axis_dims=(24,)), dict(trailing=True), rotation()),
     (
-        root.XPosEncoder,
+        positional.XPosEncoder,
         dict(dim=48),
         dict(scale_base=64.0, gamma=0.5, center=3.0, rotary=dict(base=100.0)),
         rotation(),
     ),
     (
-        root.MixedRotaryEncoder,
+        positional.MixedRotaryEncoder,
         dict(dim=48, num_axes=2, num_heads=2),
         dict(num_heads=None, base=100.0, matrix=torch.rand(2, 24, 2), pairing="half"),
         rotation(0, 1),
     ),
-    (root.PoPEEncoder, dict(dim=48, num_heads=2), dict(base=100.0), rotation()),
+    (positional.PoPEEncoder, dict(dim=48, num_heads=2), dict(base=100.0), rotation()),
     (
         positional.FourierSeriesRotaryEncoder,
         dict(dim=48, num_heads=2, trained_length=64),
@@ -142,8 +142,8 @@ CASES: list[tuple[Any, dict[str, Any], dict[str, Any], Callable[[Any], Tensor]]]
         dict(num_scales=4, unit="radians", kind="dfs", min_radius=0.1, max_radius=9.0),
         coordinates(2),
     ),
-    (root.OneBlobEncoder, dict(in_dim=3), dict(num_bins=8), coordinates(3)),
-    (root.TriangleWaveEncoder, dict(in_dim=3), dict(num_bands=8), coordinates(3)),
+    (encoders.OneBlobEncoder, dict(in_dim=3), dict(num_bins=8), coordinates(3)),
+    (encoders.TriangleWaveEncoder, dict(in_dim=3), dict(num_bands=8), coordinates(3)),
     (
         root.HashGridEncoder,
         dict(in_dim=3, num_levels=3, log2_table_size=8, base_resolution=4),
@@ -178,33 +178,33 @@ CASES: list[tuple[Any, dict[str, Any], dict[str, Any], Callable[[Any], Tensor]]]
         coordinates(3),
     ),
     (
-        root.LineProductEncoder,
+        encoders.LineProductEncoder,
         dict(in_dim=3, features=4, resolution=16),
         dict(features=5, resolution=17, blur=0.5, bounds=(0.0, 1.0)),
         lambda encoder: encoder(POINTS, progress=0.0),
     ),
     (
-        root.VectorMatrixEncoder,
+        encoders.VectorMatrixEncoder,
         dict(features=2, resolution=9),
         dict(features=3, resolution=17, stride=2, blur=0.5, bounds=(0.0, 1.0)),
         lambda encoder: encoder(POINTS, progress=0.0),
     ),
     (
-        root.LearnedAxialEncoder,
+        positional.LearnedAxialEncoder,
         dict(lengths=(3, 4), dim=8),
         dict(reduce="sum", axis_order=(1, 0)),
         lambda encoder: encoder(CELLS),
     ),
-    (root.FireBias, dict(num_heads=2), dict(width=8, threshold=2.0), attention(6)),
-    (root.KerpleBias, dict(num_heads=2), dict(kind="power"), attention(6)),
+    (positional.FireBias, dict(num_heads=2), dict(width=8, threshold=2.0), attention(6)),
+    (positional.KerpleBias, dict(num_heads=2), dict(kind="power"), attention(6)),
     (
-        root.T5RelativeBias,
+        positional.T5RelativeBias,
         dict(num_heads=2),
         dict(num_buckets=8, max_distance=16, bidirectional=False),
         attention(40),
     ),
     (
-        root.LogCPBBias,
+        positional.LogCPBBias,
         dict(num_heads=2),
         dict(width=8, pretrained_window=(4, 4)),
         attention((3, 3)),

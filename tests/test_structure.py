@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import nerf_posenc
+from nerf_posenc.core import sincos
 from nerf_posenc_app.kinds import COMPANION as COMPANION_KINDS
 from nerf_posenc_app.kinds import KINDS
 
@@ -175,7 +176,7 @@ def test_wrong_shapes_are_refused_by_the_run_time_checks(request: pytest.Fixture
     if not request.config.getoption("--jaxtyping-packages"):
         pytest.skip("shapes and types are checked in CI; see .ci/run")
     with pytest.raises(jaxtyping.TypeCheckError):
-        nerf_posenc.sincos(torch.zeros(4, 3), torch.zeros(4, 3, dtype=torch.long))
+        sincos(torch.zeros(4, 3), torch.zeros(4, 3, dtype=torch.long))
 
 
 def alone(script: str) -> str:

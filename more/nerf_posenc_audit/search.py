@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Num
 from torch import Tensor
 
+from nerf_posenc.catalog.index import imports_of
 from nerf_posenc.core.encoder import require_tensor
 from nerf_posenc_audit.candidates import Candidate, CandidateSearch
 
@@ -46,7 +47,9 @@ class Match:
     def __str__(self) -> str:
         kind = self.name + (f" with {', '.join(self.changes)}" if self.changes else "")
         verdict = "is it" if self.is_exact else "is not it"
-        return f"{kind}: {verdict}, largest difference {self.error:.1e}\n    {self.line}"
+        lines = [self.line, *(f"# {statement}" for statement in imports_of(self.line))]
+        code = "".join(f"\n    {line}" for line in lines)
+        return f"{kind}: {verdict}, largest difference {self.error:.1e}{code}"
 
 
 def identify(

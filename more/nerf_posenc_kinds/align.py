@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nerf_posenc.core.encoder import Encoder
-from nerf_posenc.images import image_coordinates, unit_range
+from nerf_posenc.core.grids import grid_positions
+from nerf_posenc.images import unit_range
 from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.training.batches import ShuffledRows
 from nerf_posenc.training.coordinate_model import CoordinateModel
@@ -203,7 +204,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
     def _grid(self, width: int, height: int) -> Float[Tensor, "pixels 2"]:
         """Pixel centers in the middle of the image, row by row; the longer side spans [-1, 1]."""
         share = max(width, height) / max(self.size)
-        return share * image_coordinates(height, width).view(-1, 2)
+        return share * grid_positions((height, width), units="longer", xy=True).view(-1, 2)
 
     def _edges(self) -> Float[Tensor, " 2"]:
         """Coordinates of the right and the lower edge."""

@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nerf_posenc.core.grids import grid_positions
 from nerf_posenc.fits import CoordinateFit, load_fit
-from nerf_posenc.images import image_coordinates
 from nerf_posenc.metrics.image import psnr, psnr_from_mse, ssim
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
@@ -205,4 +205,5 @@ def frame_times(count: int) -> list[float]:
 
 def frame_points(width: int, height: int, time: float) -> Float[Tensor, "pixels 3"]:
     """Pixel centers of a frame, row by row, with its time; the longer side spans [-1, 1]."""
-    return F.pad(image_coordinates(height, width), (0, 1), value=time).view(-1, 3)
+    pixels = grid_positions((height, width), units="longer", xy=True)
+    return F.pad(pixels, (0, 1), value=time).view(-1, 3)

@@ -103,7 +103,7 @@ ATTENTION = [
         "torch.arange(5) / 1200 * 2 * pi], -1) * (-ts[0] * 2 * pi)[:, None])",
         "released/MusicFlamingo rotary time", tolerance=3e-6, remark="the numbers are float32"),
     Equivalent("DINOv3, normalize_coords='max'",
-        'preset("dinov3").rotate(q, patch_centers((7, 9), normalize="longer", dtype=q.dtype)'
+        'preset("dinov3").rotate(q, ((2 * grid_positions((7, 9)) + 1) / 9 - 1)'
         ".flatten(0, 1))", "library/dinov3-repo-max/after"),
     Equivalent("DINOv3, min_period 0.1 and max_period 10",
         "RotaryEncoder(64, 2, bands=ratio_bands(16, first=20 * pi, ratio=0.01 ** (1 / 15)), "

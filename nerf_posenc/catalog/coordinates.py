@@ -143,7 +143,8 @@ FIELDS = [
 
 IMAGES = [
     Equivalent("MoGe, coordinates of the view plane",
-        "image_coordinates(6, 9) * 9 / (6**2 + 9**2) ** 0.5", "released/MoGe view plane uv"),
+        "grid_positions((6, 9), units='longer', xy=True) * 9 / (6**2 + 9**2) ** 0.5",
+        "released/MoGe view plane uv"),
     Equivalent("neuraloperator, GridEmbedding2D",
         "grid_positions((5, 4)).flatten(0, 1) / torch.tensor([5.0, 4.0])",
         "released/neuraloperator GridEmbedding2D"),
@@ -174,7 +175,8 @@ IMAGES = [
         "GridSinusoidalEncoder(64, 4)(2 * pi * logits.sigmoid())",
         "library/detr-anchors/output_proposals", tolerance=4e-6, remark=FLOAT32),
     Equivalent("SAM, random features of an image's grid and of its points",
-        "GaussianEncoder(2, matrix=matrix)(patch_centers(shape).flip(-1)).movedim(-1, 0)",
+        "GaussianEncoder(2, matrix=matrix)(grid_positions(shape, units='box', xy=True))"
+        ".movedim(-1, 0)",
         "library/sam/output_grid", setup="matrix, shape = matrix.T, (5, 5)"),
     Equivalent("BEVFormer, DETR: learned rows and columns", "encoder.table(shape)",
         "released/DETR / BEVFormer learned rows and columns",

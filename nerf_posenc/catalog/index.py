@@ -17,6 +17,7 @@ from nerf_posenc.presets import Preset
 # Modules whose exported classes and functions are searched by the text of their docstrings.
 _PACKAGES = (
     "nerf_posenc",
+    "nerf_posenc.core",
     "nerf_posenc.encoders",
     "nerf_posenc.positional",
     "nerf_posenc.networks",
@@ -133,6 +134,26 @@ def _ranked(wanted: str) -> list[tuple[int, Found]]:
         return []
     ranked = [(_rank(wanted, found), found) for found in index()]
     return sorted((row for row in ranked if row[0] < _NOT_FOUND), key=lambda row: row[0])
+
+
+def imports_of(code: str) -> list[str]:
+    """Statements that import what a line of code has from the parts of the library.
+
+    Args:
+        code: line of an encoding, whose other names are of ``nerf_posenc`` itself.
+
+    Examples:
+        >>> imports_of("RotaryEncoder(64, bands=ntk_bands(64, base=1e4, factor=4.0))")
+        ['from nerf_posenc.core import ntk_bands']
+    """
+    words = sorted(set(re.findall(r"(?<![.\w])[A-Za-z]\w*", code)))
+    root, *parts = (importlib.import_module(package) for package in _PACKAGES)
+    statements = []
+    for part in parts:
+        names = [word for word in words if word in part.__all__ and word not in root.__all__]
+        if names:
+            statements.append(f"from {part.__name__} import {', '.join(names)}")
+    return statements
 
 
 def similar_names(text: str) -> list[str]:

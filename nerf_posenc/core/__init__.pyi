@@ -1,4 +1,6 @@
 from nerf_posenc.core.bands import coarse_to_fine_weight as coarse_to_fine_weight
+from nerf_posenc.core.bands import octave_bands as octave_bands
+from nerf_posenc.core.bands import ratio_bands as ratio_bands
 from nerf_posenc.core.columns import LAYOUTS as LAYOUTS
 from nerf_posenc.core.columns import column_labels as column_labels
 from nerf_posenc.core.encoder import Encoder as Encoder
@@ -12,3 +14,4 @@ from nerf_posenc.core.rope_scaling import p_rope_bands as p_rope_bands
 from nerf_posenc.core.rope_scaling import yarn_bands as yarn_bands
 from nerf_posenc.core.rope_scaling import yarn_scale as yarn_scale
 from nerf_posenc.core.sinusoids import SinCos as SinCos
+from nerf_posenc.core.sinusoids import sincos as sincos

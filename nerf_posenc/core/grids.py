@@ -9,78 +9,74 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float, Num
+
+
+Units = Literal["index", "box", "longer"]
+
+
+def axis_positions(shape: Sequence[int], units: Units) -> list[Float[Tensor, " size"]]:
+    """Positions along each axis of a grid, in float64; see `grid_positions`."""
+    positions = [torch.arange(size, dtype=torch.float64, device="cpu") for size in shape]
+    if units == "index":
+        return positions
+    spans = [max(shape) if units == "longer" else size for size in shape]
+    # The center of the grid is 0, and a cell of an axis of n cells that spans [-1, 1] is 2 / n.
+    return [
+        (along + 0.5 - size / 2) * (2 / max(span, 1))
+        for along, size, span in zip(positions, shape, spans, strict=True)
+    ]
 
 
 def grid_positions(
-    shape: Sequence[int], *, device: torch.device | None = None
-) -> Int[Tensor, "*shape num_axes"]:
-    """Indices of all cells of a grid.
+    shape: Sequence[int],
+    *,
+    units: Units = "index",
+    xy: bool = False,
+    dtype: torch.dtype | None = None,
+    device: torch.device | None = None,
+) -> Num[Tensor, "*shape num_axes"]:
+    """Positions of all cells of a grid, such as the pixels or patches of an image.
 
     Args:
         shape: size along each axis, as an array's: (frames,) rows, columns.
-        device: device of the result.
+        units: how positions are counted. ``"index"`` counts cells from 0; ``"box"`` and
+            ``"longer"`` are centers of the cells, around 0 in the middle: in a box every axis spans
+            [-1, 1], as DINOv3 counts patches, and with ``"longer"`` the longest axis does and all
+            have its scale, as everywhere in this project (docs/conventions.md).
+        xy: give the coordinate of the last axis first, as the (x, y) of an image, x right and y
+            down; the shape stays.
+        dtype: type of the result; None is int64 for indices, and the default floating-point type
+            for centers.
+        device: device of the result; None is torch's default.
 
     Returns:
-        0-based indices, ``(*shape, num_axes)``; ``flatten(0, -2)`` lists them row by row.
+        Positions ``(*shape, num_axes)``; ``flatten(0, -2)`` lists them row by row.
 
     Raises:
         TypeError: If the shape is a number.
-        ValueError: If a size is negative, or there is none.
+        ValueError: If a size is negative, there is none, or the units are unknown.
 
     Examples:
         >>> grid_positions((2, 2)).flatten(0, -2).tolist()
         [[0, 0], [0, 1], [1, 0], [1, 1]]
+        >>> grid_positions((1, 2), units="box").flatten(0, -2).tolist()
+        [[0.0, -0.5], [0.0, 0.5]]
+        >>> grid_positions((2, 4), units="longer", xy=True)[0].tolist()
+        [[-0.75, -0.25], [-0.25, -0.25], [0.25, -0.25], [0.75, -0.25]]
     """
     if not isinstance(shape, Sequence):
         raise TypeError(f"shape must have a size for each axis, as ({shape}, {shape})")
     if len(shape) == 0 or min(shape) < 0:
         raise ValueError(f"shape must be one or more sizes of 0 or more; got {tuple(shape)}")
-    axes = [torch.arange(size, device=device) for size in shape]
-    return torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1)
-
-
-def patch_centers(
-    shape: Sequence[int],
-    *,
-    normalize: Literal["each", "shorter", "longer"] = "each",
-    dtype: torch.dtype = torch.float32,
-    device: torch.device | None = None,
-) -> Float[Tensor, "*shape num_axes"]:
-    """Centers of the patches of an image in [-1, 1], as DINOv3 counts positions.
-
-    Args:
-        shape: number of patches along each axis, rows first, 1 or more.
-        normalize: axes that span [-1, 1]: ``"each"`` (``"separate"`` in DINOv3), or one of
-            them, whose scale the others have too: ``"longer"`` (``"max"``) or ``"shorter"``
-            (``"min"``).
-        dtype: type of the result.
-        device: device of the result.
-
-    Returns:
-        Centers ``(*shape, num_axes)``.
-
-    Raises:
-        TypeError: If the shape is a number.
-        ValueError: If an argument is out of its range.
-
-    Examples:
-        >>> patch_centers((1, 2))
-        tensor([[[ 0.0000, -0.5000],
-                 [ 0.0000,  0.5000]]])
-    """
-    if not isinstance(shape, Sequence):
-        raise TypeError(f"shape must have a size for each axis, as ({shape}, {shape})")
-    if min(shape, default=0) < 1 or normalize not in ("each", "shorter", "longer"):
-        raise ValueError(
-            "shape must be sizes of 1 or more and normalize 'each', 'shorter' or 'longer'; got "
-            f"{tuple(shape)} and {normalize!r}"
-        )
-    size = torch.tensor(shape, dtype=dtype, device=device)
-    if normalize != "each":
-        size = (size.amin() if normalize == "shorter" else size.amax()).expand(len(shape))
-    centers = grid_positions(shape, device=device).to(dtype) + 0.5
-    return 2 * centers / size - 1
+    if units not in ("index", "box", "longer"):
+        raise ValueError(f"units must be 'index', 'box' or 'longer'; got {units!r}")
+    if dtype is None:
+        dtype = torch.int64 if units == "index" else torch.get_default_dtype()
+    device = torch.get_default_device() if device is None else device
+    axes = [along.to(device, dtype) for along in axis_positions(shape, units)]
+    grid = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1)
+    return grid.flip(-1) if xy else grid
 
 
 def augmented_positions(

@@ -132,7 +132,7 @@ def sincos(
         ValueError: If a shape, the layout or the phases do not fit.
 
     Examples:
-        >>> from nerf_posenc import octave_bands
+        >>> from nerf_posenc.core import octave_bands
         >>> sincos(torch.tensor([[0.5]]), octave_bands(2)).round(decimals=4)
         tensor([[ 1., -0., -0., -1.]])
     """
@@ -142,7 +142,7 @@ def sincos(
 
 
 class SinCos(PairedColumns):
-    """[sincos][nerf_posenc.sincos] with its bands prepared once and held on the device.
+    """[sincos][nerf_posenc.core.sincos] with its bands prepared once and held on the device.
 
     The bands are constants in float64: they follow the module to a device, but neither
     ``.half()`` nor ``.to(dtype)`` reaches them, and they are not in the ``state_dict``.
@@ -158,7 +158,7 @@ class SinCos(PairedColumns):
         ValueError: If a shape, the layout or the phases do not fit.
 
     Examples:
-        >>> from nerf_posenc import octave_bands
+        >>> from nerf_posenc.core import octave_bands
         >>> SinCos(3, octave_bands(10))(torch.rand(8, 3)).shape
         torch.Size([8, 60])
     """
@@ -226,7 +226,7 @@ class SinCos(PairedColumns):
         variance: Float[Tensor, "*batch in_dim"] | None = None,
         out_dtype: torch.dtype | None = None,
     ) -> Float[Tensor, "*batch out_dim"]:
-        """Encode coordinates; see [sincos][nerf_posenc.sincos].
+        """Encode coordinates; see [sincos][nerf_posenc.core.sincos].
 
         Args:
             x: coordinates or integer positions.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 
-def normalize(
+def normalize_box(
     x: Float[Tensor, "*batch in_dim"],
     bounds: tuple[Sequence[float], Sequence[float]] | tuple[float, float],
 ) -> Float[Tensor, "*batch in_dim"]:
@@ -33,7 +33,7 @@ def normalize(
             that of the axes.
 
     Examples:
-        >>> normalize(torch.tensor([[0.0, 5.0]]), ((0.0, 0.0), (1.0, 10.0)))
+        >>> normalize_box(torch.tensor([[0.0, 5.0]]), ((0.0, 0.0), (1.0, 10.0)))
         tensor([[-1.,  0.]])
     """
     if len(bounds) != 2:

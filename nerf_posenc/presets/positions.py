@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc.core.grids import grid_positions, patch_centers
+from nerf_posenc.core.grids import grid_positions
 
 
 def _require_sizes(shape: Sequence[int], *counts: int) -> None:
@@ -64,7 +64,7 @@ def merged_blocks(shape: Sequence[int]) -> Tensor:
 def centers(shape: Sequence[int]) -> Tensor:
     """Centers in [-1, 1] along each axis."""
     _require_sizes(shape, 2)
-    return patch_centers(shape, dtype=torch.float64).flatten(0, -2)
+    return grid_positions(shape, units="box", dtype=torch.float64).flatten(0, -2)
 
 
 def relative_to(count: int, shape: Sequence[int]) -> Tensor:

@@ -393,5 +393,5 @@ ROTARY = PresetTable(
 ``ROTARY[name].positions(shape)`` gives positions as the model counts them.
 
 RoPE-ViT's mixed frequencies and LightGlue's learned ones are parameters of
-[MixedRotaryEncoder][nerf_posenc.MixedRotaryEncoder].
+[MixedRotaryEncoder][nerf_posenc.positional.MixedRotaryEncoder].
 """

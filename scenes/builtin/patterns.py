@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from nerf_posenc.core.grids import grid_positions
 from nerf_posenc.core.sinusoids import sincos
-from nerf_posenc.images import Image, image_coordinates
+from nerf_posenc.images import Image
 from scenes.errors import SceneError
 
 if TYPE_CHECKING:
@@ -108,5 +109,5 @@ def _cosine(x: Float[Tensor, "side side"], band: float) -> Float[Tensor, "side s
 
 def _polar(side: int) -> tuple[Float[Tensor, "side side"], Float[Tensor, "side side"]]:
     """Radius and angle of the pixel centers."""
-    x, y = image_coordinates(side, side).unbind(-1)
+    x, y = grid_positions((side, side), units="longer", xy=True).unbind(-1)
     return torch.hypot(x, y), torch.atan2(y, x)

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nerf_posenc import FourierEncoder, GaussianEncoder, geometric_bands, octave_bands, sincos
-from nerf_posenc.core import LAYOUTS, SinCos, column_labels
+from nerf_posenc import FourierEncoder, GaussianEncoder, geometric_bands
+from nerf_posenc.core import LAYOUTS, SinCos, column_labels, octave_bands, sincos
 from nerf_posenc.core.encoder import Encoder
 from tests.oracles import sine_of_band, sine_of_octave
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from nerf_posenc import CAFEEncoder
+from nerf_posenc.encoders import CAFEEncoder
 
 
 @pytest.mark.parametrize("num_polynomials", [0, 1, 2, 9])

@@ -12,7 +12,15 @@ import torch
 from torch import Tensor, nn
 
 import nerf_posenc as ne
-from nerf_posenc.encoders import icosahedron_basis
+from nerf_posenc.encoders import (
+    CAFEEncoder,
+    LineProductEncoder,
+    OneBlobEncoder,
+    TriangleWaveEncoder,
+    VectorMatrixEncoder,
+    icosahedron_basis,
+)
+from nerf_posenc.positional import MixedRotaryEncoder, PoPEEncoder, XPosEncoder
 from nerf_posenc.positional.rotation import Rotation
 from nerf_posenc.presets import mrope_axes
 from tests.optional import needs
@@ -70,9 +78,9 @@ CASES = {
         ),
         coordinates(2),
     ),
-    "cafe": Case(lambda: ne.CAFEEncoder(2, 6, num_frequencies=4, sigma=1.0), coordinates(2)),
-    "one-blob": Case(lambda: ne.OneBlobEncoder(2, 8), coordinates(2)),
-    "triangle-wave": Case(lambda: ne.TriangleWaveEncoder(2, 4), coordinates(2), derivatives=1),
+    "cafe": Case(lambda: CAFEEncoder(2, 6, num_frequencies=4, sigma=1.0), coordinates(2)),
+    "one-blob": Case(lambda: OneBlobEncoder(2, 8), coordinates(2)),
+    "triangle-wave": Case(lambda: TriangleWaveEncoder(2, 4), coordinates(2), derivatives=1),
     "hash-grid": Case(
         lambda: ne.HashGridEncoder(3, 3, log2_table_size=6, base_resolution=3), coordinates(3)
     ),
@@ -83,10 +91,8 @@ CASES = {
         coordinates(2),
     ),
     "dense-grid": Case(lambda: ne.DenseGridEncoder(2, base_resolution=5), coordinates(2)),
-    "vector-matrix": Case(
-        lambda: ne.VectorMatrixEncoder(4, resolution=5, stride=2), coordinates(3)
-    ),
-    "lines": Case(lambda: ne.LineProductEncoder(2, 4, resolution=6), coordinates(2)),
+    "vector-matrix": Case(lambda: VectorMatrixEncoder(4, resolution=5, stride=2), coordinates(3)),
+    "lines": Case(lambda: LineProductEncoder(2, 4, resolution=6), coordinates(2)),
     "tri-plane": Case(lambda: ne.KPlanesEncoder(3, 4, resolution=5, reduce="sum"), coordinates(3)),
     "spherical-harmonics": Case(lambda: ne.SphericalHarmonicsEncoder(5), directions),
     "sinusoidal": Case(lambda: ne.SinusoidalEncoder(8), positions, has_axes=False),
@@ -125,10 +131,10 @@ CASES = {
         lambda: ne.RotaryEncoder(8, 3, pair_axes=mrope_axes((2, 1, 1))), coordinates(3)
     ),
     "rotary-mixed": Case(
-        lambda: ne.MixedRotaryEncoder(8, generator=torch.Generator().manual_seed(2)), coordinates(2)
+        lambda: MixedRotaryEncoder(8, generator=torch.Generator().manual_seed(2)), coordinates(2)
     ),
-    "xpos": Case(lambda: ne.XPosEncoder(8), positions, has_axes=False),
-    "pope": Case(lambda: ne.PoPEEncoder(4, 2), positions, has_axes=False),
+    "xpos": Case(lambda: XPosEncoder(8), positions, has_axes=False),
+    "pope": Case(lambda: PoPEEncoder(4, 2), positions, has_axes=False),
 }
 
 ALL = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
@@ -199,7 +205,7 @@ def test_float64_is_kept_and_float32_is_near_it(case: Case) -> None:
 def test_casts_of_the_module_keep_its_constants(case: Case) -> None:
     encoder = case.make()
     if any(True for _ in encoder.parameters()) and not isinstance(
-        encoder, ne.GaussianEncoder | ne.MixedRotaryEncoder
+        encoder, ne.GaussianEncoder | MixedRotaryEncoder
     ):
         pytest.skip("its numbers are trained, and a cast is meant to reach them")
     x = case.draw(20)
@@ -213,7 +219,7 @@ def test_half_precision_goes_in_and_comes_out(case: Case, dtype: torch.dtype) ->
     encoder = case.make()
     x = case.draw(20).to(dtype)
     features = encoded(encoder.to(dtype), x)
-    if not isinstance(encoder, ne.PoPEEncoder | Rotation):
+    if not isinstance(encoder, PoPEEncoder | Rotation):
         assert features.dtype == dtype
     expected = encoded(case_with_state(case, encoder), x.float())
     torch.testing.assert_close(features.float(), expected, atol=0.02, rtol=0.01)
@@ -238,7 +244,7 @@ def test_copies_and_state_dicts_encode_alike(case: Case) -> None:
 def test_derivatives(case: Case) -> None:
     encoder = case.make().double()
     x = case.draw(2).double().requires_grad_()
-    if isinstance(encoder, ne.OneBlobEncoder):
+    if isinstance(encoder, OneBlobEncoder):
         x = (case.draw(2).double() / 2 + 0.5).requires_grad_()
 
     def encode(x: Tensor) -> Tensor:
@@ -310,7 +316,7 @@ def test_a_wrong_number_of_coordinates_is_named(case: Case) -> None:
 def test_integers_are_refused_where_coordinates_are_meant(case: Case) -> None:
     encoder = case.make()
     whole = torch.zeros(case.draw(3).shape, dtype=torch.long)
-    positional = ne.SinusoidalEncoder | ne.GridSinusoidalEncoder | ne.PoPEEncoder | Rotation
+    positional = ne.SinusoidalEncoder | ne.GridSinusoidalEncoder | PoPEEncoder | Rotation
     if isinstance(encoder, positional):
         torch.testing.assert_close(encoded(encoder, whole), encoded(encoder, whole.float()))
         return

@@ -7,16 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from nerf_posenc import (
-    FourierEncoder,
-    SinusoidalEncoder,
-    geometric_bands,
-    linear_bands,
-    port_linear,
-    ratio_bands,
-)
-from nerf_posenc.core import coarse_to_fine_weight
-from nerf_posenc.encoders import column_order, icosahedron_basis
+from nerf_posenc import FourierEncoder, SinusoidalEncoder, geometric_bands, linear_bands
+from nerf_posenc.core import coarse_to_fine_weight, ratio_bands
+from nerf_posenc.encoders import column_order, icosahedron_basis, port_linear
 from nerf_posenc.presets import FOURIER
 
 

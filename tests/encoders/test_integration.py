@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 import nerf_posenc as ne
 from nerf_posenc.core import SinCos, ntk_bands
-from nerf_posenc.encoders import column_order, icosahedron_basis
-from nerf_posenc.positional import MemN2NPositionEncoder
+from nerf_posenc.encoders import column_order, icosahedron_basis, port_linear
+from nerf_posenc.positional import MemN2NPositionEncoder, MixedRotaryEncoder
 from nerf_posenc.presets import mrope_axes
 from tests.encoders.test_family import CASES, encoded
 from tests.optional import needs
@@ -139,9 +139,9 @@ def test_float32_coordinates_go_into_a_bfloat16_model(encoder: ne.FourierEncoder
 def test_a_float64_matrix_stays_float64_and_half_checkpoints_do_not_cast_it(kind: str) -> None:
     matrix = torch.rand(4, 2, dtype=torch.float64)
     if kind == "gaussian":
-        encoder: ne.GaussianEncoder | ne.MixedRotaryEncoder = ne.GaussianEncoder(2, matrix=matrix)
+        encoder: ne.GaussianEncoder | MixedRotaryEncoder = ne.GaussianEncoder(2, matrix=matrix)
     else:
-        encoder = ne.MixedRotaryEncoder(8, matrix=matrix)
+        encoder = MixedRotaryEncoder(8, matrix=matrix)
     assert encoder.half().matrix.dtype == torch.float64
     state = {name: value.half() for name, value in encoder.state_dict().items()}
     encoder.load_state_dict(state, assign=True)
@@ -252,7 +252,7 @@ def test_two_processes_shard_a_model_with_encoders(tmp_path: Path) -> None:
             "in a FourierEncoder; got a GaussianEncoder",
         ),
         (
-            lambda: ne.port_linear(nn.ReLU(), ne.FourierEncoder(2), ne.FourierEncoder(2)),  # type: ignore[arg-type]
+            lambda: port_linear(nn.ReLU(), ne.FourierEncoder(2), ne.FourierEncoder(2)),  # type: ignore[arg-type]
             "nn.Linear or a convolution; got a ReLU",
         ),
     ],
@@ -272,7 +272,7 @@ def test_the_wrong_kind_of_argument_is_named(call: Callable[[], object], message
         ),
         (lambda: ne.FourierEncoder(3)(torch.rand(2, 3, 5, 7)), r"give x\.movedim\(1, -1\)"),
         (
-            lambda: ne.normalize(torch.rand(5, 3), ((0, 1),) * 3),  # type: ignore[arg-type]
+            lambda: ne.normalize_box(torch.rand(5, 3), ((0, 1),) * 3),  # type: ignore[arg-type]
             r"tuple\(zip\(\*bounds\)\)",
         ),
         (lambda: ne.FourierEncoder.preset("nerfstdio", 3), "did you mean nerfstudio"),

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc import LineProductEncoder
+from nerf_posenc.encoders import LineProductEncoder
 
 
 def small(in_dim: int = 2, resolution: int = 9, blur: float = 0.25) -> LineProductEncoder:

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc import FourierEncoder, RotaryEncoder, port_linear, port_module
-from nerf_posenc.encoders import Port, port_rotary
+from nerf_posenc import FourierEncoder, Port, RotaryEncoder, port_module
+from nerf_posenc.encoders import port_linear, port_rotary
 
 THEIR_POSITION = FourierEncoder.preset("nerf-pytorch", 3, 10)
 THEIR_DIRECTION = FourierEncoder.preset("nerf-pytorch", 3, 4)

@@ -7,7 +7,8 @@ import pytest
 import torch
 from scipy.special import sph_harm_y
 
-from nerf_posenc import OneBlobEncoder, SphericalHarmonicsEncoder, contract, normalize
+from nerf_posenc import SphericalHarmonicsEncoder, contract, normalize_box
+from nerf_posenc.encoders import OneBlobEncoder
 
 
 @pytest.mark.parametrize("order", [2.0, math.inf])
@@ -43,14 +44,14 @@ def test_boxes_are_mapped_to_the_unit_range() -> None:
     bounds = ((-3.0, 0.0), (5.0, 10.0))
     corners = torch.tensor([[-3.0, 0.0], [5.0, 10.0], [1.0, 5.0]])
     expected = torch.tensor([[-1.0, -1.0], [1.0, 1.0], [0.0, 0.0]])
-    torch.testing.assert_close(normalize(corners, bounds), expected)
-    torch.testing.assert_close(normalize(torch.tensor([4.0]), (0.0, 4.0)), torch.tensor([1.0]))
+    torch.testing.assert_close(normalize_box(corners, bounds), expected)
+    torch.testing.assert_close(normalize_box(torch.tensor([4.0]), (0.0, 4.0)), torch.tensor([1.0]))
     for wrong, message in (
         (((0.0,), (0.0,)), "above its lower"),
         (((0.0,) * 3, (1.0,) * 3), "or 2"),
     ):
         with pytest.raises(ValueError, match=message):
-            normalize(corners, wrong)
+            normalize_box(corners, wrong)
 
 
 @pytest.mark.parametrize("condon_shortley", [True, False])

@@ -5,7 +5,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc import KPlanesEncoder, VectorMatrixEncoder
+from nerf_posenc import KPlanesEncoder
+from nerf_posenc.encoders import VectorMatrixEncoder
 
 # Axis of the line, then of the columns and the rows of its plane.
 AXES = ((2, 1, 0), (1, 2, 0), (0, 2, 1))

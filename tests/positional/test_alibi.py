@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from nerf_posenc import alibi_bias
-from nerf_posenc.positional import alibi_slopes
+from nerf_posenc.positional import alibi_bias, alibi_slopes
 
 
 @pytest.mark.parametrize("log2_heads", range(6))

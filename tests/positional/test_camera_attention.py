@@ -5,9 +5,9 @@ import torch
 from torch import Tensor
 
 from docs.library_numbers import arrays, given
-from nerf_posenc import PRoPEEncoder, RotaryEncoder
+from nerf_posenc import RotaryEncoder
 from nerf_posenc.encoders import plucker_rays
-from nerf_posenc.positional import transformed_by_camera
+from nerf_posenc.positional import PRoPEEncoder, transformed_by_camera
 
 
 def random_poses(*batch: int) -> Tensor:

@@ -1,19 +1,19 @@
 """Positions on grids, tables that are resized, and padded sentences."""
 
+from typing import Literal
+
 import pytest
 import torch
 
 from nerf_posenc import (
     GridSinusoidalEncoder,
-    LearnedAxialEncoder,
     LearnedGridEncoder,
     geometric_bands,
     grid_positions,
-    image_coordinates,
-    patch_centers,
     preset,
 )
 from nerf_posenc.positional import (
+    LearnedAxialEncoder,
     MemN2NPositionEncoder,
     TemporalEncoder,
     augmented_positions,
@@ -27,20 +27,21 @@ def test_indices_count_row_by_row() -> None:
     assert positions[1, 2].tolist() == [1, 2]
 
 
-@pytest.mark.parametrize(("normalize", "spans"), [("each", (2, 2)), ("longer", (1, 2))])
-def test_patches_fill_the_interval_they_are_normalized_to(
-    normalize: str, spans: tuple[int, int]
+@pytest.mark.parametrize(("units", "spans"), [("box", (2, 2)), ("longer", (1, 2))])
+def test_cells_fill_the_interval_of_their_units(
+    units: Literal["box", "longer"], spans: tuple[int, int]
 ) -> None:
-    centers = patch_centers((4, 8), normalize=normalize)  # type: ignore[arg-type]
+    centers = grid_positions((4, 8), units=units)
+    assert torch.equal(grid_positions((4, 8), units=units, xy=True), centers.flip(-1))
     for axis, (size, span) in enumerate(zip((4, 8), spans, strict=True)):
         along = centers.select(1 - axis, 0)[:, axis]
         width = span / size
         torch.testing.assert_close(along.diff(), torch.full((size - 1,), width))
-        assert along[0] == pytest.approx(-1 + width / 2)
+        assert along[0] == pytest.approx(-span / 2 + width / 2)
 
 
 def test_augmentation_moves_all_patches_alike() -> None:
-    positions = patch_centers((5, 6)).flatten(0, 1)
+    positions = grid_positions((5, 6), units="box").flatten(0, 1)
     generator = torch.Generator().manual_seed(0)
     factors, shifts = [], []
     for _ in range(300):
@@ -152,7 +153,7 @@ def test_what_does_not_fit_is_refused() -> None:
     grid = GridSinusoidalEncoder
     for call, message in (
         (lambda: grid_positions(()), "one or more sizes"),
-        (lambda: patch_centers((0, 3)), "sizes of 1 or more"),
+        (lambda: grid_positions((4, 3), units="each"), "units must be 'index'"),  # type: ignore[arg-type]
         (lambda: augmented_positions(torch.zeros(1, 2), jitter=0.5), "1 or more"),
         (lambda: LearnedGridEncoder((4,), 3), r"shape must be \(rows, columns\)"),
         (lambda: LearnedGridEncoder((4, 4), 3).table((0, 4)), "1 or more"),
@@ -177,15 +178,6 @@ def test_what_does_not_fit_is_refused() -> None:
             call()
     with pytest.raises(TypeError, match=r"mask must be boolean; .* mask > 0\.5"):
         grid(8).masked_table(torch.ones(1, 3, 3))
-
-
-def test_image_coordinates_are_pixel_centers_of_one_scale() -> None:
-    coordinates = image_coordinates(3, 5, dtype=torch.float64)
-    assert coordinates.shape == (3, 5, 2)
-    torch.testing.assert_close(
-        coordinates[0, :, 0], torch.tensor([-0.8, -0.4, 0, 0.4, 0.8]).double()
-    )
-    torch.testing.assert_close(coordinates[:, 0, 1], torch.tensor([-0.4, 0, 0.4]).double())
 
 
 def simple_vit_3d(shape: tuple[int, int, int], dim: int) -> torch.Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc import PoPEEncoder
+from nerf_posenc.positional import PoPEEncoder
 
 
 def made(dim: int = 6, num_heads: int = 2) -> tuple[PoPEEncoder, Tensor, Tensor]:

@@ -7,8 +7,17 @@ import pytest
 import torch
 
 from docs.library_numbers import arrays
-from nerf_posenc import FireBias, KerpleBias, LogCPBBias, T5RelativeBias, alibi_bias
-from nerf_posenc.positional import ClippedRelativeBias, WindowBias, alibi_slopes, deberta_buckets
+from nerf_posenc.positional import (
+    ClippedRelativeBias,
+    FireBias,
+    KerpleBias,
+    LogCPBBias,
+    T5RelativeBias,
+    WindowBias,
+    alibi_bias,
+    alibi_slopes,
+    deberta_buckets,
+)
 from nerf_posenc.positional.relative_bias import relative_positions
 from tests.optional import needs
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from docs.library_numbers import arrays
-from nerf_posenc import MixedRotaryEncoder, RotaryEncoder, XPosEncoder, geometric_bands
-from nerf_posenc.positional import FourierSeriesRotaryEncoder
+from nerf_posenc import RotaryEncoder, geometric_bands
+from nerf_posenc.positional import FourierSeriesRotaryEncoder, MixedRotaryEncoder, XPosEncoder
 from nerf_posenc.positional.rotation import Pairing
 from nerf_posenc.presets import ROTARY, Preset, mrope_axes
 

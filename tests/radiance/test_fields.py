@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc import FourierEncoder, OneBlobEncoder, SphericalHarmonicsEncoder
+from nerf_posenc import FourierEncoder, SphericalHarmonicsEncoder
 from nerf_posenc.core.encoder import Identity
+from nerf_posenc.encoders import OneBlobEncoder
 from nerf_posenc.radiance.base_renderer import Renderer, render
 from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera

@@ -7,13 +7,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nerf_posenc import (
+from nerf_posenc import LearnedPositionEncoder, RotaryEncoder, SinusoidalEncoder
+from nerf_posenc.positional import (
     FireBias,
     KerpleBias,
-    LearnedPositionEncoder,
     PoPEEncoder,
-    RotaryEncoder,
-    SinusoidalEncoder,
     T5RelativeBias,
     XPosEncoder,
     alibi_bias,

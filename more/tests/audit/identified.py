@@ -19,9 +19,8 @@ from nerf_posenc import (
     geometric_bands,
     grid_positions,
     linear_bands,
-    ratio_bands,
 )
-from nerf_posenc.core import longrope_bands, longrope_scale, ntk_bands, p_rope_bands
+from nerf_posenc.core import longrope_bands, longrope_scale, ntk_bands, p_rope_bands, ratio_bands
 from nerf_posenc.presets import mrope_axes
 
 pi = math.pi

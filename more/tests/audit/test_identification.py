@@ -13,12 +13,13 @@ from more.tests.audit.identified import EMBEDDINGS, ROTATIONS
 from nerf_posenc import (
     FourierEncoder,
     GridSinusoidalEncoder,
-    MixedRotaryEncoder,
     RotaryEncoder,
     SinusoidalEncoder,
     grid_positions,
 )
 from nerf_posenc.catalog.equivalents import PRESET_ROWS
+from nerf_posenc.catalog.index import imports_of
+from nerf_posenc.positional import MixedRotaryEncoder
 from nerf_posenc.presets import FOURIER, GRID, ROTARY
 from nerf_posenc_audit import identify
 
@@ -40,6 +41,7 @@ def reproduced(line: str, **given: Tensor | None) -> Tensor:
     """What a line that was found gives."""
     names = {name: getattr(nerf_posenc, name) for name in dir(nerf_posenc)}
     names |= {"ROTARY": ROTARY, "torch": torch, **given}
+    exec("\n".join(imports_of(line)), names)
     found: Tensor = eval(line, names)
     return found
 
