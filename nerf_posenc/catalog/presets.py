@@ -28,7 +28,7 @@ def preset(name: str, *sizes: int, **overrides: Any) -> AnyEncoder:
 
     Args:
         name: name or alias of a preset; `find_encodings` finds them.
-        sizes: sizes as in the encoder's own ``preset``: ``in_dim`` and ``num_bands`` of a
+        sizes: sizes, also by their names, as in the encoder's own ``preset``: ``in_dim`` and ``num_bands`` of a
             `FourierEncoder`, ``dim`` and ``num_axes`` of a `GridSinusoidalEncoder`, ``dim`` of a
             `SinusoidalEncoder`; of a `RotaryEncoder` ``dim`` or nothing.
         overrides: arguments that differ from the preset's.
@@ -48,10 +48,13 @@ def preset(name: str, *sizes: int, **overrides: Any) -> AnyEncoder:
         # Pass the given name, not the canonical one: an alias may have another width.
         made: AnyEncoder = encoder.preset(name, *sizes, **overrides)
     except (TypeError, ValueError) as error:
-        if not sizes:
-            raise
         # The same integers mean other things to other encoders.
         names = [n for n in inspect.signature(encoder.preset).parameters if n != "overrides"][1:]
+        if not sizes and "missing" not in str(error):
+            raise
+        if not sizes:
+            needed = f"; preset({name!r}, {', '.join(names)}) takes its sizes in this order"
+            raise type(error)(f"{error}{needed}") from None
         read = ", ".join(f"{name} {size}" for name, size in zip(names, sizes, strict=False))
         raise type(error)(f"{error}; {encoder.__name__} takes the sizes as {read}") from None
     return made

@@ -129,7 +129,7 @@ ROTARY = PresetTable(
             "timm, layers/pos_embed_sincos.py, RotaryEmbeddingCat(in_pixels=False)",
             positions.rows_and_columns,
             2,
-            aliases=("timm", "prx"),
+            aliases=("prx",),
         ),
         "timm-pixel": _row(
             64,
