@@ -28,8 +28,9 @@ def preset(name: str, *sizes: int, **overrides: Any) -> AnyEncoder:
 
     Args:
         name: name or alias of a preset; `find_encodings` finds them.
-        sizes: sizes, also by their names, as in the encoder's own ``preset``: ``in_dim`` and ``num_bands`` of a
-            `FourierEncoder`, ``dim`` and ``num_axes`` of a `GridSinusoidalEncoder`, ``dim`` of a
+        sizes: sizes, also by their names, as in the encoder's own ``preset``: ``in_dim`` and
+            ``num_bands`` of a `FourierEncoder`, ``dim`` and ``num_axes`` of a
+            `GridSinusoidalEncoder`, ``dim`` of a
             `SinusoidalEncoder`; of a `RotaryEncoder` ``dim`` or nothing.
         overrides: arguments that differ from the preset's.
 

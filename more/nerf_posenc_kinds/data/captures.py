@@ -402,7 +402,7 @@ def _copied(path: Path, shape: tuple[int, int] | None = None) -> npt.NDArray[np.
         SceneError: If it is damaged, or of another size.
     """
     try:
-        pixels: npt.NDArray[np.uint8] = iio.imread(path)
+        pixels: npt.NDArray[np.uint8] = iio.imread(path.read_bytes(), plugin="pillow")
         if shape is not None and pixels.shape[:2] != shape:
             raise ValueError(f"it is {pixels.shape[1]} x {pixels.shape[0]}")
     except Exception as error:  # Decoders raise nearly every type on a damaged file.
