@@ -192,7 +192,7 @@ CASES: list[tuple[Any, dict[str, Any], dict[str, Any], Callable[[Any], Tensor]]]
     (
         positional.LearnedAxialEncoder,
         dict(lengths=(3, 4), dim=8),
-        dict(reduce="sum", axis_order=(1, 0)),
+        dict(reduce="sum", axis_order=(1, 0), axis_dims=(3, 5)),
         lambda encoder: encoder(CELLS),
     ),
     (positional.FireBias, dict(num_heads=2), dict(width=8, threshold=2.0), attention(6)),

@@ -4,12 +4,15 @@ from nerf_posenc.catalog.equivalent import FLOAT32, Equivalent
 
 SEQUENCES = [
     Equivalent("Reformer, axial positions of two widths",
-        "torch.cat([rows[:, None].expand(4, 5, 4), columns[None].expand(4, 5, 12)], -1)"
-        ".flatten(0, 1)", "released/Reformer, axial positions of widths 4 and 12",
-        setup="tables = LearnedPositionEncoder(4, 4), LearnedPositionEncoder(5, 12)\n"
-        "tables[0].load_state_dict(dict(codes=rx))\n"
-        "tables[1].load_state_dict(dict(codes=ry))\n"
-        "rows, columns = (table.table(len(table.codes)) for table in tables)"),
+        "encoder.table((4, 5)).flatten(0, 1)",
+        "released/Reformer, axial positions of widths 4 and 12",
+        setup="encoder = LearnedAxialEncoder((4, 5), 16, axis_dims=(4, 12))\n"
+        "encoder.load_state_dict({'codes.0': rx, 'codes.1': ry})"),
+    Equivalent("timm, NaFlex ViT, factorized positions at another size",
+        "encoder.table((4, 9), resample=True)",
+        "released/NaFlex ViT, factorized positions at another size",
+        setup="encoder = LearnedAxialEncoder((7, 7), 8, reduce=\"sum\")\n"
+        "encoder.load_state_dict({'codes.0': fy, 'codes.1': fx})"),
     Equivalent("RDT-1B, image conditions",
         "torch.cat([SinusoidalEncoder(32, split=True)(torch.tensor([2])).expand(24, -1), "
         'GridSinusoidalEncoder(32, 2, layout="apk").table((2, 3)).flatten(0, 1)'

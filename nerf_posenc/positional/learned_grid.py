@@ -19,7 +19,6 @@ from nerf_posenc.core.encoder import (
     require_positive,
     require_tensor,
 )
-from nerf_posenc.core.grids import grid_positions
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -243,15 +242,18 @@ class LearnedGridEncoder(Encoder):
 
 
 class LearnedAxialEncoder(Encoder):
-    """A trained embedding for each row and one for each column (DETR, BEVFormer).
+    """A trained embedding for each row and one for each column (DETR, BEVFormer, Reformer).
 
     The embeddings of a patch's axes are concatenated, as in ``PositionEmbeddingLearned`` of DETR
-    and ``LearnedPositionalEncoding`` of mmdet, or added, as in NaViT. An axis has its embeddings
-    in ``codes[axis]``: ``codes[0]`` is DETR's ``row_embed.weight``.
+    and ``LearnedPositionalEncoding`` of mmdet, or added, as in NaViT and in timm's NaFlex. An axis
+    has its embeddings in ``codes[axis]``: ``codes[0]`` is DETR's ``row_embed.weight``.
 
     Args:
         lengths: number of positions along each axis, as ``(50, 50)`` in DETR.
-        dim: width of an embedding; divisible by the number of axes where they are concatenated.
+        dim: width of an embedding; divisible by the number of axes where they are concatenated
+            and have no ``axis_dims``.
+        axis_dims: columns of each axis where they are concatenated, which add up to ``dim``, as in
+            Reformer; None for equal shares.
         reduce: ``"concatenate"`` or ``"sum"``.
         axis_order: order in which axes are concatenated; None is theirs. DETR and mmdet have
             columns first, ``(1, 0)``.
@@ -272,6 +274,7 @@ class LearnedAxialEncoder(Encoder):
         lengths: Sequence[int],
         dim: int,
         *,
+        axis_dims: Sequence[int] | None = None,
         reduce: Literal["concatenate", "sum"] = "concatenate",
         axis_order: Sequence[int] | None = None,
         std: float = 0.02,
@@ -285,14 +288,21 @@ class LearnedAxialEncoder(Encoder):
                 f"reduce must be 'concatenate' or 'sum' and axis_order name each of "
                 f"{len(lengths)} axes once; got {reduce!r} and {axis_order}"
             )
-        width = dim // len(lengths) if reduce == "concatenate" else dim
-        if reduce == "concatenate" and width * len(lengths) != dim:
-            raise ValueError(f"dim must be divisible by {len(lengths)} axes; got {dim}")
+        share = dim // len(lengths) if reduce == "concatenate" else dim
+        widths = [share] * len(lengths) if axis_dims is None else list(axis_dims)
+        if reduce == "concatenate" and (len(widths) != len(lengths) or sum(widths) != dim):
+            raise ValueError(
+                f"dim must be divisible by {len(lengths)} axes, or be the sum of their axis_dims; "
+                f"got {dim} and {axis_dims}"
+            )
+        if reduce == "sum" and axis_dims is not None:
+            raise ValueError("axes that are added have the width dim; leave axis_dims out")
         super().__init__(len(lengths), dim)
         self.reduce = reduce
         self.axis_order = order
         self.codes = nn.ParameterList(
-            torch.empty(length, width).normal_(0, std, generator=generator) for length in lengths
+            torch.empty(length, width).normal_(0, std, generator=generator)
+            for length, width in zip(lengths, widths, strict=True)
         )
 
     def forward(self, positions: Int[Tensor, "*batch num_axes"]) -> Float[Tensor, "*batch dim"]:
@@ -321,32 +331,53 @@ class LearnedAxialEncoder(Encoder):
                 wrong = flat[outside.any(dim=1)][0].tolist()
                 raise ValueError(f"positions must be from 0 to below {lengths}; got {wrong}")
         # One (*batch, width) for each axis.
-        parts = [self.codes[axis][positions[..., axis].long()] for axis in self.axis_order]
+        return self._joined(
+            [self.codes[axis][positions[..., axis].long()] for axis in self.axis_order]
+        )
+
+    def table(self, shape: Sequence[int], *, resample: bool = False) -> Float[Tensor, "*shape dim"]:
+        """Embeddings of a grid.
+
+        Args:
+            shape: size along each axis.
+            resample: stretch the embeddings of each axis to its size, linearly, as timm's NaFlex
+                models do. By default a cell has the embeddings of its indices.
+
+        Raises:
+            ValueError: If a size is below 1, or larger than the axis has embeddings and they are
+                not resampled.
+        """
+        lengths = tuple(len(codes) for codes in self.codes)
+        if len(shape) != len(lengths) or min(shape) < 1:
+            raise ValueError(f"shape must have {len(lengths)} sizes of 1 or more; got {shape}")
+        if not resample and any(map(operator.gt, shape, lengths)):
+            raise ValueError(
+                f"shape must be at most {lengths}; got {tuple(shape)}. resample=True stretches the "
+                "embeddings"
+            )
+        parts = []
+        for axis in self.axis_order:
+            codes, size = self.codes[axis], shape[axis]
+            if resample and size != len(codes):
+                # (length, width) -> (1, width, length), the layout of F.interpolate.
+                line = codes.to(torch.promote_types(codes.dtype, torch.float32)).T[None]
+                codes = F.interpolate(line, size, mode="linear")[0].T.to(codes.dtype)
+            # (size, width), with size 1 along the other axes, in front of the width.
+            along = [size if other == axis else 1 for other in range(len(shape))]
+            parts.append(codes[:size].reshape(*along, -1).expand(*shape, -1))
+        return self._joined(parts)
+
+    def _joined(self, parts: list[Tensor]) -> Tensor:
+        """Embeddings of all axes, each ``(*batch, width)``, concatenated or added."""
         return (
             torch.cat(parts, dim=-1) if self.reduce == "concatenate" else sum(parts[1:], parts[0])
         )
 
-    def table(self, shape: Sequence[int]) -> Float[Tensor, "*shape dim"]:
-        """Embeddings of a grid.
-
-        Args:
-            shape: size along each axis, at most its length.
-
-        Raises:
-            ValueError: If a size is larger than the axis has embeddings.
-        """
-        lengths = tuple(len(codes) for codes in self.codes)
-        if len(shape) != len(lengths):
-            raise ValueError(f"shape must have {len(lengths)} sizes; got {tuple(shape)}")
-        if any(map(operator.gt, shape, lengths)):
-            raise ValueError(f"shape must be at most {lengths}; got {tuple(shape)}")
-        table: Tensor = self(grid_positions(shape, device=self.codes[0].device))
-        return table
-
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
-        lengths = tuple(len(codes) for codes in self.codes)
+        lengths, widths = zip(*(codes.shape for codes in self.codes), strict=True)
+        own = f", axis_dims={widths}" if len(set(widths)) > 1 else ""
         return (
-            f"lengths={lengths}, dim={self.out_dim}, reduce={self.reduce!r}, "
+            f"lengths={lengths}, dim={self.out_dim}{own}, reduce={self.reduce!r}, "
             f"axis_order={self.axis_order}"
         )
