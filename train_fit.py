@@ -83,7 +83,7 @@ def fit(
     """Fit data from Python: the experiment of the command line, with values for words.
 
     Args:
-        encodings: names of the encodings to fit, or `nerf_posenc.core.Encoder` classes of yours;
+        encodings: names of the encodings to fit, or classes of modules of yours, with `out_dim`;
             None for those that suit the data.
         width: units per hidden layer; None for the default of the encoding or the field.
         depth: number of hidden layers; None likewise.

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 import torch
+from torch import nn
 
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.training.checkpoints import bytes_of
@@ -65,8 +66,9 @@ def imported(name: str, folder: Path = Path()) -> str:
     """Add the encoding of a file to ``ENCODINGS``.
 
     Args:
-        name: name of an encoding; or ``FILE.py:NAME``, where ``NAME`` is an `Encoder` class, which
-            is called with the number of coordinates, or an `EncodingRecipe`.
+        name: name of an encoding; or ``FILE.py:NAME``, where ``NAME`` is a class of
+            modules with ``out_dim``, the number of features, which is called with the number of
+            coordinates, or an `EncodingRecipe`.
         folder: folder that relative paths start from.
 
     Returns:
@@ -86,14 +88,19 @@ def imported(name: str, folder: Path = Path()) -> str:
             ENCODINGS[name]
         return name
     file = folder / found["file"]
-    values = vars(_module(file, name))
-    value: Any = values.get(found["name"])
+    module = _module(file, name)
+    value: Any = getattr(module, found["name"], None)
     if not _is_encoding(value):
-        known = ", ".join(each for each, value in values.items() if _is_encoding(value))
+        known = ", ".join(
+            each
+            for each, value in vars(module).items()
+            if _is_encoding(value)
+            # Not what the file imports, as nn.Linear.
+            and (isinstance(value, EncodingRecipe) or value.__module__ == module.__name__)
+        )
         raise UsageError(
-            f"{name}: {file.name} has no class {found['name']} derived from "
-            f"nerf_posenc.core.Encoder, and no EncodingRecipe of this name; it has "
-            f"{known or 'none at all'}"
+            f"{name}: {file.name} has no class {found['name']} derived from torch.nn.Module, and "
+            f"no EncodingRecipe of this name; it has {known or 'none at all'}"
         )
     return _added(found["name"], value, file, name)
 
@@ -102,11 +109,11 @@ def add_class(value: type) -> str:
     """Add a class that Python holds to ``ENCODINGS``, and return its name.
 
     Raises:
-        UsageError: If it is no `Encoder`, or encodes no coordinates.
+        UsageError: If it is no class of modules, or encodes no coordinates.
     """
     name = value.__name__
     if not _is_encoding(value):
-        raise UsageError(f"--encodings: {name} is not derived from nerf_posenc.core.Encoder")
+        raise UsageError(f"--encodings: {name} is not derived from torch.nn.Module")
     try:
         file = Path(inspect.getfile(value))
     except (OSError, TypeError):
@@ -168,9 +175,9 @@ def _classes(file: Path) -> Sequence[str]:
 
 
 def _is_encoding(value: object) -> bool:
-    """Whether a value of a file is an encoding of its own, and not an imported base class."""
-    is_class = isinstance(value, type) and issubclass(value, Encoder)
-    return isinstance(value, EncodingRecipe) or (is_class and value is not Encoder)
+    """Whether a value is an encoding, and not an imported base class."""
+    is_class = isinstance(value, type) and issubclass(value, nn.Module)
+    return isinstance(value, EncodingRecipe) or (is_class and value not in (nn.Module, Encoder))
 
 
 def _try(name: str, recipe: EncodingRecipe, given: str) -> bytes:
@@ -187,7 +194,7 @@ def _try(name: str, recipe: EncodingRecipe, given: str) -> bytes:
             points = torch.linspace(-0.7, 0.6, 2 * in_dim).view(2, in_dim)
             # Built twice, as for a fit and for the model that is loaded later.
             encoder, again = (
-                recipe.build(description, torch.Generator().manual_seed(0)) for _ in range(2)
+                recipe.encoder(description, torch.Generator().manual_seed(0)) for _ in range(2)
             )
             features = encoder(points)
             shape = tuple(features.shape)

@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.training.optimizers import MUON_ADAM_LR
@@ -56,8 +57,8 @@ class EncodingRecipe:
 
     Attributes:
         title: name at the beginning of a sentence.
-        build: makes the encoder from its description and a random number generator, which is None
-            for torch's own.
+        build: makes the encoder, or any module with ``out_dim``, the number of its features, from
+            its description and a random number generator, which is None for torch's own.
         network: name of the network that follows.
         layers: width and number of the hidden layers that follow the encoding of an image.
         lrs: peak learning rate by optimizer; None for the network's own.
@@ -70,7 +71,7 @@ class EncodingRecipe:
     """
 
     title: str
-    build: Callable[[EncoderDescription, torch.Generator | None], Encoder]
+    build: Callable[[EncoderDescription, torch.Generator | None], nn.Module]
     network: str = "relu"
     layers: tuple[int, int] = (256, 4)
     lrs: Mapping[str, float] | None = None
@@ -80,31 +81,60 @@ class EncodingRecipe:
     is_small: bool = False
     is_general: bool = True
 
+    def encoder(
+        self, model: EncoderDescription, generator: torch.Generator | None = None
+    ) -> Encoder:
+        """Build the encoder of a description.
+
+        Raises:
+            TypeError: If it is a module without ``out_dim``.
+        """
+        module = self.build(model, generator)
+        return module if isinstance(module, Encoder) else _OfModule(module, model.in_dim)
+
+
+class _OfModule(Encoder):
+    """Any module with ``out_dim`` as an encoder."""
+
+    def __init__(self, module: nn.Module, in_dim: int) -> None:
+        out_dim = getattr(module, "out_dim", None)
+        if not isinstance(out_dim, int):
+            raise TypeError(
+                f"{type(module).__name__} needs an attribute out_dim, the number of its features"
+            )
+        super().__init__(in_dim, out_dim)
+        self.module = module
+
+    def forward(self, x: Tensor) -> Tensor:
+        features: Tensor = self.module(x)
+        return features
+
 
 def as_recipe(value: Any) -> EncodingRecipe:
-    """A row of the table of encodings: one as it is, or one of an `Encoder` class.
+    """A row of the table of encodings: one as it is, or one of a class of modules.
 
     A class may draw random constants from torch's own generator. It does so from a fixed state, so
     that a saved fit is built with the constants that it was trained with.
 
     Args:
-        value: the row, or a class that is called with the number of coordinates.
+        value: the row, or a class of modules with ``out_dim``, the number of features, that is
+            called with the number of coordinates.
 
     Raises:
         TypeError: If it is neither.
     """
     if isinstance(value, EncodingRecipe):
         return value
-    if isinstance(value, type) and issubclass(value, Encoder):
-        make: Callable[[int], Encoder] = value
+    if isinstance(value, type) and issubclass(value, nn.Module):
+        make: Callable[[int], nn.Module] = value
         title = f"The encoding {value.__name__}"
 
-        def build(model: EncoderDescription, _: torch.Generator | None) -> Encoder:
+        def build(model: EncoderDescription, _: torch.Generator | None) -> nn.Module:
             with torch.random.fork_rng(devices=[]):
                 torch.set_rng_state(torch.Generator().manual_seed(0).get_state())
                 return make(model.in_dim)
 
         return EncodingRecipe(title=title, build=build)
     raise TypeError(
-        f"an encoding is an EncodingRecipe or a class derived from Encoder, not {value}"
+        f"an encoding is an EncodingRecipe or a class of modules with out_dim, not {value}"
     )

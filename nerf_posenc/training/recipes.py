@@ -269,7 +269,7 @@ def make_encoder(model: EncoderDescription, generator: torch.Generator | None = 
         >>> make_encoder(EncoderDescription("fourier", resolution=512, num_bands=8)).out_dim
         32
     """
-    return get_recipe(model.encoding).build(model, generator)
+    return get_recipe(model.encoding).encoder(model, generator)
 
 
 def get_network(network: str) -> NetworkRecipe:

@@ -293,7 +293,7 @@ def test_views_in_memory_are_fitted_under_their_masks() -> None:
         (dict(image=np.full((9, 9), np.nan)), "finite numbers, 0 or more"),
         (
             dict(image="cat", encodings=[type("Mine", (), {})]),
-            "Mine is not derived from nerf_posenc.core.Encoder",
+            "Mine is not derived from torch.nn.Module",
         ),
         (dict(image="no.png"), "no.png"),
     ],

@@ -388,12 +388,13 @@ def test_an_encoding_may_have_any_name(name: str, monkeypatch: pytest.MonkeyPatc
 
 OWN = """
 import torch
-from nerf_posenc.core import Encoder
+from torch.nn import Linear, Module
 from nerf_posenc.training import EncodingRecipe
 
-class CubicEncoder(Encoder):
+class CubicEncoder(Module):
     def __init__(self, in_dim):
-        super().__init__(in_dim, 2 * in_dim)
+        super().__init__()
+        self.out_dim = 2 * in_dim
 
     def forward(self, x):
         return torch.cat([x, x**3], dim=-1)
@@ -404,6 +405,7 @@ broken = 3
 """
 
 BAD = """
+import torch
 from nerf_posenc.core import Encoder
 
 class Narrow(Encoder):
@@ -412,6 +414,9 @@ class Narrow(Encoder):
 
     def forward(self, x):
         return x[:, :2]
+
+class Unknown(torch.nn.Identity):
+    pass
 
 class Endless(Encoder):
     def __init__(self, in_dim):
@@ -475,6 +480,7 @@ def test_an_encoding_of_a_file_is_imported_where_it_is_named(
         "../mine.py:missing": "it has CubicEncoder, Small",
         "../mine.py": "../mine.py needs the name of a class in it: ../mine.py:CubicEncoder",
         "../bad.py:Narrow": "Narrow encodes no coordinates: its out_dim is 3, and it gives (2, 2)",
+        "../bad.py:Unknown": "Unknown needs an attribute out_dim, the number of its features",
         "../bad.py:Endless": "Endless encodes no coordinates: its features are not finite",
         "../bad.py:Chance": "another function each time it is built",
         "../bad.py:Blind": "Blind encodes no coordinates: TypeError: ",
