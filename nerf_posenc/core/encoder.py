@@ -333,7 +333,12 @@ def is_recorded() -> bool:
 def inside_transform() -> bool:
     """Whether a transform of ``torch.func`` or forward-mode differentiation is active."""
     transforms: bool = torch._C._are_functorch_transforms_active()
-    return transforms or forward_ad._current_level >= 0
+    return transforms or in_forward_mode()
+
+
+def in_forward_mode() -> bool:
+    """Whether forward-mode differentiation is active."""
+    return forward_ad._current_level >= 0
 
 
 def is_differentiated(x: Tensor) -> bool:

@@ -5,9 +5,10 @@
 * `by_rows` evaluates a chunk of rows at a time on a CPU, so that all intermediate results stay in
   the cache and only the output has its full size. Elsewhere all rows are one chunk.
 * `PairedColumns.evaluated` chooses how autograd sees the evaluation. A compiler or exporter, which
-  fuses operations itself, records the plain ones. Otherwise `_Sines` saves only its output: the
-  derivative of each sine is the cosine in the other column of its pair, and vice versa. Its
-  ``backward`` serves reverse mode (also twice), ``jvp`` forward mode, and ``vmap`` torch.func.
+  fuses operations itself, records the plain ones, and so does forward mode: autograd functions
+  know one level of it alone. Otherwise `_Sines` saves only its output: the derivative of each sine
+  is the cosine in the other column of its pair, and vice versa. Its ``backward`` serves reverse
+  mode (also twice), and ``vmap`` torch.func.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.core.columns import Phases
-from nerf_posenc.core.encoder import Encoder, is_differentiated, is_recorded
+from nerf_posenc.core.encoder import Encoder, in_forward_mode, is_differentiated, is_recorded
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Num
@@ -130,7 +131,7 @@ class PairedColumns(Encoder):
 
     def evaluated(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         """Features ``(n, out_dim)`` of coordinates ``(n, in_dim)``, differentiable."""
-        if is_recorded():
+        if is_recorded() or in_forward_mode():
             return torch.cat(self.blocks(x, dtype), dim=-1)
         # Calling forward directly saves what an autograd function costs per call.
         sines = _Sines.apply if is_differentiated(x) else _Sines.forward
@@ -200,18 +201,11 @@ class _Sines(torch.autograd.Function):
     ) -> None:
         ctx.x_dtype, ctx.table = inputs[0].dtype, inputs[1]
         ctx.save_for_backward(output)
-        ctx.save_for_forward(output)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         table: PairedColumns = ctx.table
         return table._gathered(grad, *ctx.saved_tensors).to(ctx.x_dtype), None, None
-
-    @staticmethod
-    def jvp(ctx: Any, x_tangent: Tensor, *_: None) -> Tensor:
-        table: PairedColumns = ctx.table
-        slopes = table._slopes(*ctx.saved_tensors)
-        return (slopes * table.placed(x_tangent.to(slopes), "a")).flatten(1)
 
     @staticmethod
     def vmap(

@@ -19,7 +19,13 @@ from torch import Tensor, nn
 
 from nerf_posenc.core.bands import require_bands
 from nerf_posenc.core.columns import Phases, require_layout
-from nerf_posenc.core.encoder import format_values, has_values, require_counts, require_tensor
+from nerf_posenc.core.encoder import (
+    format_values,
+    has_values,
+    in_forward_mode,
+    require_counts,
+    require_tensor,
+)
 from nerf_posenc.core.fused_sinusoids import Arrays, PairedColumns
 
 if TYPE_CHECKING:
@@ -56,7 +62,9 @@ def sines_of_cycles(
     cycles = x * cycles_per_unit
     # In [-1/2, 1/2]. Exact: the difference of two near numbers has no more digits than they have.
     # This is why the factor 2 pi comes later: it would round whole cycles into the angle.
-    fraction = cycles.sub_(cycles.round()).flatten(1)
+    whole = cycles.round()
+    # A tangent that is 0 cannot be changed in place.
+    fraction = (cycles - whole if in_forward_mode() else cycles.sub_(whole)).flatten(1)
     # (rows, out_dim), in [-pi, 3/2 pi]. One fused multiply-add: one rounding for 2 pi and offset.
     angles = torch.add(offset, fraction, alpha=RADIANS_PER_CYCLE)
     return torch.sin(angles.to(dtype), out=out)

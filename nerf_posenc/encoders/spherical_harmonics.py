@@ -238,11 +238,11 @@ def normalized_legendre(
         # 2002), stable where factorials would overflow.
         m = torch.arange(degree, dtype=z.dtype, device=z.device)[:, None]
         scale = ((4 * degree**2 - 1) / (degree**2 - m**2)).sqrt()
-        values = (z * last).mul_(scale)
+        values = z * last * scale
         if degree > 1:
             m = m[:-1]
             older = (((degree - 1) ** 2 - m**2) / (4 * (degree - 1) ** 2 - 1)).sqrt()
-            values[:-1] -= scale[:-1] * older * before
+            values = torch.cat([values[:-1] - scale[:-1] * older * before, values[-1:]])
         # Order m = degree: a constant, its power of the sine having been taken out.
         diagonal *= math.sqrt((2 * degree + 1) / (2 * degree))
         before, last = last, torch.cat([values, torch.full_like(z, diagonal)[None]])

@@ -256,6 +256,25 @@ def test_derivatives(case: Case) -> None:
 
 
 @ALL
+def test_derivatives_by_forward_mode_are_those_of_reverse_mode(case: Case) -> None:
+    encoder = case.make().double()
+    x = case.draw(1).double()[0]
+    if isinstance(encoder, OneBlobEncoder):
+        x = x / 2 + 0.5
+
+    def encode(x: Tensor) -> Tensor:
+        return encoded(encoder, x[None])[0]
+
+    forward, reverse = torch.func.jacfwd, torch.func.jacrev
+    expected = reverse(encode)(x)
+    torch.testing.assert_close(forward(encode)(x), expected)
+    if case.derivatives == 2:
+        expected = reverse(reverse(encode))(x)
+        for one, other in ((forward, forward), (forward, reverse), (reverse, forward)):
+            torch.testing.assert_close(one(other(encode))(x), expected)
+
+
+@ALL
 def test_vmap_gives_what_a_batch_gives(case: Case) -> None:
     encoder = case.make()
     x = case.draw(6)
