@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,7 @@ from nerf_posenc.core.encoder import (
     format_values,
     has_values,
     in_forward_mode,
+    is_recorded,
     require_counts,
     require_tensor,
 )
@@ -309,6 +310,11 @@ class SinCos(PairedColumns):
             return [self._of_cycles(x, dtype, out)]
         # MPS is left out above because its sine does not take all digits of pi.
         radians = self._radians.to(x.dtype)
+        if self._is_by_band and is_recorded():
+            # One expression for each block, which a compiler computes where it writes it.
+            of_phase = dict(sin=torch.sin, cos=torch.cos)
+            bands = radians[:, 0, 0].unbind()
+            return [of_phase[phase](x * band) for band in bands for phase in self.phases]
         if self._is_by_band:
             # (num_bands, n, in_dim): for each band one scalar times contiguous rows. All chunks but
             # the last have as many rows, and use the same arrays.
@@ -421,39 +427,63 @@ def project(
 
 
 def waves_along(
-    x: Float[Tensor, "n in_dim"],
-    matrix: Float[Tensor, "num_directions in_dim"],
-    phases: Sequence[Literal["sin", "cos"]],
-    offsets: Float[Tensor, " num_directions"] | None = None,
+    x: Float[Tensor, "n in_dim"], matrix: Float[Tensor, "num_directions in_dim"], phases: Phases
 ) -> Float[Tensor, "n out_dim"]:
-    """Sines and cosines of the cycles along directions, on a CPU and without derivatives.
-
-    Rows are computed in parts that stay in the cache: cycles and what is left of them in float64,
-    and their sines in the type of ``x``.
+    """Sines and cosines of the cycles along directions, on a CPU, differentiable in both.
 
     Args:
         x: coordinates in float32 or float64.
         matrix: cycles per unit of the coordinate, one direction per row.
-        phases: sines, cosines or both, in the order of the columns.
-        offsets: cycles that are added.
+        phases: order of sine and cosine.
     """
-    width = len(matrix)
-    columns = matrix.double().T.contiguous()
-    added = None if offsets is None else offsets.double()
-    features = x.new_empty(len(x), len(phases) * width)
-    size = max(1, _PART // width)
-    cycles, whole = (x.new_empty(min(size, len(x)), width, dtype=torch.float64) for _ in range(2))
-    for part, out in zip(x.split(size), features.split(size), strict=True):
-        turn = torch.mm(part.double(), columns, out=cycles[: len(part)])
-        if added is not None:
-            turn += added
-        # What whole cycles leave is as exact in float32 as any angle.
-        turn -= torch.round(turn, out=whole[: len(part)])
-        turn *= RADIANS_PER_CYCLE
-        angles = turn.to(x.dtype)
-        for phase, block in zip(phases, out.split(width, dim=1), strict=True):
-            (torch.sin if phase == "sin" else torch.cos)(angles, out=block)
+    is_differentiated = torch.is_grad_enabled() and (x.requires_grad or matrix.requires_grad)
+    # Calling forward directly saves what an autograd function costs per call.
+    waves = _WavesAlong.apply if is_differentiated else _WavesAlong.forward
+    features: Tensor = waves(x, matrix, phases)
     return features
+
+
+class _WavesAlong(torch.autograd.Function):
+    """`waves_along`, with derivatives that are computed from the output alone."""
+
+    @staticmethod
+    def forward(x: Tensor, matrix: Tensor, phases: Phases) -> Tensor:
+        width = len(matrix)
+        columns = matrix.double().T.contiguous()
+        features = x.new_empty(len(x), 2 * width)
+        # Parts of rows that stay in the cache of each core.
+        size = max(1, _PART * torch.get_num_threads() // width)
+        for part, out in zip(x.split(size), features.split(size), strict=True):
+            cycles = torch.mm(part.double(), columns)
+            cycles -= torch.round(cycles)
+            # What whole cycles leave is as exact in float32 as any angle.
+            angles = cycles.mul_(RADIANS_PER_CYCLE).to(x.dtype)
+            waves = torch.sin(angles), torch.cos(angles)
+            torch.cat(waves if phases[0] == "sin" else waves[::-1], dim=1, out=out)
+        return features
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Phases], output: Tensor) -> None:
+        x, matrix, phases = inputs
+        ctx.sign = 1 if phases[0] == "sin" else -1
+        ctx.save_for_backward(x, matrix, output)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        x, matrix, features = ctx.saved_tensors
+        first, second = features.chunk(2, dim=-1)
+        along_first, along_second = grad.chunk(2, dim=-1)
+        # d sin = 2 pi cos dc and d cos = -2 pi sin dc, of cycles c = matrix x.
+        slope = along_first * second - along_second * first
+        if torch.get_float32_matmul_precision() != "highest":
+            slope = slope.double()
+        slope = slope * (ctx.sign * RADIANS_PER_CYCLE)
+        of_x, of_matrix = ctx.needs_input_grad[:2]
+        return (
+            exact_product(slope, matrix.to(slope)).to(x.dtype) if of_x else None,
+            exact_product(slope.T, x.to(slope)).to(matrix.dtype) if of_matrix else None,
+            None,
+        )
 
 
 def exact_product(left: Tensor, right: Tensor) -> Tensor:

@@ -261,14 +261,18 @@ class FourierEncoder(Encoder):
         dtype = x.dtype if self.out_dtype is None else self.out_dtype
         if self._joins_rows(x, weight, variance, dtype):
             self.sincos.move_constants(x.device)
-            joined = by_rows(
-                lambda rows, _, kept: self._beside(
-                    rows, self.sincos.blocks(rows, dtype, kept=kept)
-                ),
-                x.reshape(-1, self.in_dim),
-                self.out_dim,
-                dtype,
-            )
+            rows = x.reshape(-1, self.in_dim)
+            if is_recorded():
+                joined = torch.cat(self._beside(rows, self.sincos.blocks(rows, dtype)), dim=-1)
+            else:
+                joined = by_rows(
+                    lambda rows, _, kept: self._beside(
+                        rows, self.sincos.blocks(rows, dtype, kept=kept)
+                    ),
+                    rows,
+                    self.out_dim,
+                    dtype,
+                )
             return joined.reshape(*x.shape[:-1], self.out_dim)
         if self.basis is self._kept is None and x.dtype in (torch.float16, torch.bfloat16):
             # The gradients of the raw columns and of the others are added before they are rounded.
@@ -297,9 +301,10 @@ class FourierEncoder(Encoder):
             and self.basis is self._kept is weight is variance is None
             and x.dtype == dtype
             and dtype in (torch.float32, torch.float64)
-            and not (is_recorded() or is_differentiated(x))
             and not isinstance(self.sincos, TrainableSinCos)
-            and not self.sincos.needs_no_chunks(x, dtype)
+            and (
+                is_recorded() or not (is_differentiated(x) or self.sincos.needs_no_chunks(x, dtype))
+            )
         )
 
     def _variance_along_axes(

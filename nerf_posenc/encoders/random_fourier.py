@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from nerf_posenc.core.encoder import (
     Encoder,
     format_values,
     has_values,
-    is_differentiated,
+    inside_transform,
     is_recorded,
     require_coordinates,
     require_counts,
@@ -136,8 +136,7 @@ class GaussianEncoder(Encoder):
         """
         require_coordinates(x, self.in_dim)
         if variance is None and filter is None and self._is_plain(x):
-            phases: Any = ("cos",) if self.offsets is not None else self.sincos.phases
-            flat = waves_along(x.reshape(-1, self.in_dim), self.matrix, phases, self.offsets)
+            flat = waves_along(x.reshape(-1, self.in_dim), self.matrix, self.sincos.phases)
             return flat.reshape(*x.shape[:-1], self.out_dim)
         along = None
         if variance is not None:
@@ -153,12 +152,12 @@ class GaussianEncoder(Encoder):
 
     def _is_plain(self, x: Tensor) -> bool:
         """Whether nothing but features is asked for, on a CPU and in the type of ``x``."""
-        is_trained = torch.is_grad_enabled() and self.matrix.requires_grad
         return (
-            x.device.type == "cpu"
+            self.offsets is None
+            and x.device.type == "cpu"
             and x.dtype in (torch.float32, torch.float64)
             and self.out_dtype in (None, x.dtype)
-            and not (is_trained or is_differentiated(x) or is_recorded())
+            and not (inside_transform() or is_recorded())
             and has_values(x)
         )
 
