@@ -31,6 +31,7 @@ Arrays = tuple[Tensor | None, Tensor | None]
 
 # Elements of the output in one chunk: 2^17 in float32 are 512 KiB, a quarter of a usual L2 cache.
 _CHUNK = 1 << 17
+_GRADIENT_CHUNK = 1 << 22
 # The matrix of `partner_matrix` has 2 num_bands in_dim^2 elements, too many for more axes.
 _MOST_AXES = 8
 
@@ -205,7 +206,12 @@ class _Sines(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         table: PairedColumns = ctx.table
-        return table._gathered(grad, *ctx.saved_tensors).to(ctx.x_dtype), None, None
+        (features,) = ctx.saved_tensors
+        # Intermediate results of many rows would be new memory at every step.
+        rows = _GRADIENT_CHUNK // table.out_dim if grad.device.type == "cpu" else len(grad)
+        parts = zip(grad.split(max(1, rows)), features.split(max(1, rows)), strict=True)
+        gathered = torch.cat([table._gathered(*part) for part in parts])
+        return gathered.to(ctx.x_dtype), None, None
 
     @staticmethod
     def vmap(
