@@ -127,6 +127,7 @@ def choose_sigma(
     """
     points, half = _scaled(points, values)
     # Values of variance 1/64 about the middle of the sigmoid output.
+    values = values.to(points)
     spread = values.std(0).clamp(min=1e-12)
     values = 0.5 + (values - values.mean(0)) / (8 * spread)
     generator = torch.Generator().manual_seed(seed)
@@ -169,7 +170,7 @@ def _scaled(points: Tensor, values: Tensor) -> tuple[Tensor, float]:
     half = float((high - low).max()) / 2
     if not (points.isfinite().all() and values.isfinite().all() and half > 0):
         raise ValueError("points and values must be finite, and the points not all in one place")
-    return (points - (low + high) / 2) / half, half
+    return ((points - (low + high) / 2) / half).to(torch.get_default_dtype()), half
 
 
 def fit_samples(

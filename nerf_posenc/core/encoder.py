@@ -114,6 +114,8 @@ class Encoder(nn.Module):
         self.move_constants(self.device)
         for name, value in before.items():
             tensor = getattr(self, name)
+            if tensor.dtype == value.dtype:
+                continue
             # A meta tensor has no value to keep, only a dtype.
             kept = tensor.data if value.is_meta else value.clone()
             with torch.no_grad():
@@ -192,6 +194,11 @@ def computed_with_values() -> Iterator[None]:
 
     with _disable_current_modes():
         yield
+
+
+def without_autocast(like: Tensor) -> torch.autocast:
+    """Context in which products on the device of a tensor are computed in their own type."""
+    return torch.autocast("cpu" if like.is_meta else like.device.type, enabled=False)
 
 
 def require_counts(**counts: int) -> None:

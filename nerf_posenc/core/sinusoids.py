@@ -26,6 +26,7 @@ from nerf_posenc.core.encoder import (
     is_recorded,
     require_counts,
     require_tensor,
+    without_autocast,
 )
 from nerf_posenc.core.fused_sinusoids import Arrays, PairedColumns
 
@@ -493,7 +494,7 @@ def exact_product(left: Tensor, right: Tensor) -> Tensor:
         left: matrices that are no features, such as covariances and poses.
         right: likewise.
     """
-    with torch.autocast(left.device.type, enabled=False):
+    with without_autocast(left):
         product: Tensor = left @ right
     return product
 

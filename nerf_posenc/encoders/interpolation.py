@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc.core.encoder import inside_transform, require_coordinates
+from nerf_posenc.core.encoder import inside_transform, require_coordinates, without_autocast
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, Shaped
@@ -190,7 +190,7 @@ def blurred(
     # Each row is a Gaussian, cut off at the edges and normalized: what is constant stays so.
     offsets = (there[:, None] - here) / (sigma * least**reached)
     weights = torch.softmax(-0.5 * offsets.square(), dim=-1)
-    with torch.autocast(nodes.device.type, enabled=False):
+    with without_autocast(nodes):
         return weights.to(nodes.dtype) @ nodes
 
 

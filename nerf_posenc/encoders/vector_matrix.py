@@ -199,6 +199,7 @@ class VectorMatrixEncoder(Encoder):
         Raises:
             ValueError: If it does not.
         """
+        require_counts(stride=stride)
         self._require_stride(stride)
         old = self.stride_in_use
         if old % stride:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.encoder import require_counts
+from nerf_posenc.core.encoder import require_counts, without_autocast
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -83,7 +83,7 @@ class CoordinateLinear(nn.Linear):
 
     def forward(self, x: Float[Tensor, "*batch in_dim"]) -> Float[Tensor, "*batch out_dim"]:
         """Map coordinates to the first hidden layer."""
-        with torch.autocast(x.device.type, enabled=False):
+        with without_autocast(x):
             return super().forward(x.to(self.weight.dtype))
 
 

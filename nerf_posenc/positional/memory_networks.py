@@ -61,11 +61,15 @@ class MemN2NPositionEncoder(Encoder):
             ValueError: If ``length`` is below 1.
         """
         require_counts(length=length)
-        word = torch.arange(1, length + 1, dtype=torch.float64)[:, None] / length
-        column = torch.arange(1, self.out_dim + 1, dtype=torch.float64) / self.out_dim
+        word = torch.arange(1, length + 1, dtype=torch.float64)
+        return self._weights(word / length).to(torch.get_default_dtype())
+
+    def _weights(self, word: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch dim"]:
+        """Weights of words at j / J, in float64."""
+        word = word[..., None]
+        column = torch.arange(1, self.out_dim + 1, dtype=word.dtype, device=word.device)
         # End-To-End Memory Networks, section 4.1: l_kj = (1 - j / J) - (k / d)(1 - 2 j / J).
-        weights = self.scale * ((1 - word) - column * (1 - 2 * word))
-        return weights.to(torch.get_default_dtype())
+        return self.scale * ((1 - word) - column / self.out_dim * (1 - 2 * word))
 
     def forward(
         self,
@@ -90,14 +94,12 @@ class MemN2NPositionEncoder(Encoder):
         require_embeddings(embeddings, self.out_dim)
         if lengths is None:
             return embeddings * self.table(embeddings.shape[-2]).to(embeddings)
-        longest = embeddings.shape[-2]
         _require_lengths(lengths, embeddings)
-        # One table for each length that occurs, padded with zeros.
-        tables = embeddings.new_zeros(longest + 1, longest, self.out_dim)
-        for length in lengths.unique().tolist():
-            if length:
-                tables[length, :length] = self.table(length).to(embeddings)
-        return embeddings * tables[lengths]
+        word = torch.arange(1, embeddings.shape[-2] + 1, device=embeddings.device)
+        # (*batch, length): j / J of each word in its sentence, which may be empty.
+        share = word / lengths[..., None].clamp(min=1).double()
+        weights = self._weights(share).to(embeddings)
+        return embeddings * weights.where((word <= lengths[..., None])[..., None], 0)
 
     def extra_repr(self) -> str:
         """Show all that changes the weights."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.encoder import require_counts, require_positive
+from nerf_posenc.core.encoder import require_counts, require_positive, without_autocast
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -367,7 +367,7 @@ class FireBias(nn.Module):
         # (num_queries, num_keys): psi(distance) / psi(max(L, i)), 0 to 1 for keys up to the query.
         share = torch.log1p((self.c * offsets.abs()).abs()) / reach
         # (num_queries, num_keys, 1) -> (num_queries, num_keys, num_heads)
-        with torch.autocast(self.c.device.type, enabled=False):
+        with without_autocast(self.c):
             biases: Tensor = self.network(share[..., None])
         return biases.movedim(-1, 0)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.encoder import require_counts
+from nerf_posenc.core.encoder import require_counts, without_autocast
 from nerf_posenc.core.grids import grid_positions
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class LogCPBBias(nn.Module):
         """
         coordinates = self.coordinates(window)
         # A bias is no feature: autocast would round it, for the few offsets of a window.
-        with torch.autocast(coordinates.device.type, enabled=False):
+        with without_autocast(coordinates):
             biases = 16 * torch.sigmoid(self.network(coordinates))
         return _pair_biases(biases, window)
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -136,7 +137,10 @@ class Camera:
         return undistort(points, self.distortion) if any(self.distortion) else (points, 0)
 
     def project(self, points: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 2"]:
-        """Project points to column and row in pixels; NaN for points behind the camera.
+        """Project points to column and row in pixels.
+
+        Points behind the camera are NaN, as are those so far aside that the formula of the lens
+        folds them back into the image.
 
         Args:
             points: points in camera axes.
@@ -145,9 +149,22 @@ class Camera:
         flat = points[..., :2] / torch.where(ahead > 0, ahead, torch.nan)
         flat = flat * flat.new_tensor([1.0, -1.0])
         if any(self.distortion):
-            flat = distort(flat, self.distortion)
+            is_seen = flat.square().sum(-1, keepdim=True) < _fold(self.distortion)
+            flat = distort(flat, self.distortion).where(is_seen, torch.nan)
         focal, center = (self.fx, self.fy), (self.cx, self.cy)
         return flat * flat.new_tensor(focal) + flat.new_tensor(center)
+
+
+def _fold(distortion: Distortion) -> float:
+    """Squared distance from the axis at which the distorted one begins to fall; infinite if never.
+
+    The tangential terms, which are small, are left out.
+    """
+    k1, k2, *_ = distortion
+    # d/dr of r (1 + k1 r^2 + k2 r^4) is 0.
+    roots = np.roots([5 * k2, 3 * k1, 1])
+    real = [float(root.real) for root in roots if root.imag == 0 and root.real > 0]
+    return min(real, default=math.inf)
 
 
 def distort(

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.core.encoder import require_counts
+from nerf_posenc.core.encoder import require_counts, without_autocast
 from nerf_posenc.encoders.vector_matrix import VectorMatrixEncoder
 from nerf_posenc.radiance.base_renderer import Renderer
 from nerf_posenc.radiance.factored_field import density_of_features
@@ -179,7 +179,7 @@ class ProposalRenderer(Renderer):
         planes, lines = self.proposal.planes, self.proposal.lines
         # A plane times a line is trilinear in every cell, and so is the sum of all products: it is
         # interpolated from its values at the nodes, without rounding by autocast.
-        with torch.autocast(positions.device.type, enabled=False):
+        with without_autocast(positions):
             nodes = torch.einsum("xyf,zf->zyx", planes[0], lines[0])
             nodes = nodes + torch.einsum("xzf,yf->zyx", planes[1], lines[1])
             nodes = nodes + torch.einsum("yzf,xf->zyx", planes[2], lines[2])

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from nerf_posenc.core.encoder import without_autocast
+
 if TYPE_CHECKING:
     from jaxtyping import Float
 
@@ -66,7 +68,7 @@ def composite(
         background: color behind the samples.
     """
     opacity = weights.sum(-1)
-    with torch.autocast(rgb.device.type, enabled=False):  # It would round the colors.
+    with without_autocast(rgb):  # It would round the colors.
         total = (weights[..., None, :] @ rgb)[..., 0, :]  # (*batch, 3)
     depth = (weights * distances).sum(-1) / opacity.clamp(min=1e-6)
     return Rendering(total + (1 - opacity)[..., None] * background, opacity, depth)

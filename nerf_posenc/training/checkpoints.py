@@ -253,6 +253,9 @@ def _checksum(content: str, tensors: Mapping[str, Tensor]) -> int:
 def _pack(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
     """Move tensors out of nested containers, leaving their names in what becomes JSON."""
     if isinstance(value, Tensor):
+        # Keys such as "a.b" and 1 may give the names of others.
+        while name in tensors:
+            name += "'"
         # A copy: safetensors refuses tensors that share memory.
         tensors[name] = value.detach().cpu().clone(memory_format=torch.contiguous_format)
         return {"tensor": name}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from nerf_posenc.plugins import PluginError
 from nerf_posenc_app.kinds import KINDS, options_of_kinds, require_installed
@@ -31,7 +34,7 @@ def fit(given: Mapping[str, Any], experiment: Experiment) -> FittedRun:
         kind, options = _options(given)
         given = {name: value for name, value in given.items() if not _is_default(kind, name, value)}
         command = f"fit({', '.join(f'{name}={_shown(value)}' for name, value in given.items())})"
-        with handled_signals(stop):
+        with handled_signals(stop), _as_in_a_new_process():
             is_complete = experiment(kind, options, Context(command, stop, experiment))
     except UsageError as error:
         raise ValueError(error.for_python()) from None
@@ -47,6 +50,26 @@ def fit(given: Mapping[str, Any], experiment: Experiment) -> FittedRun:
         )
     assert stop.folder is not None
     return FittedRun(stop.folder)
+
+
+@contextlib.contextmanager
+def _as_in_a_new_process() -> Iterator[None]:
+    """Leave the modes and defaults of torch that a notebook has set, as for `torch.no_grad`."""
+    dtype = torch.get_default_dtype()
+    with contextlib.ExitStack() as contexts:
+        contexts.enter_context(torch.inference_mode(False))
+        contexts.enter_context(torch.enable_grad())
+        contexts.enter_context(torch.device("cpu"))
+        for device in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(device):
+                # Weights that are cast within would be kept until the outer one ends.
+                disabled = torch.autocast(device, enabled=False, cache_enabled=False)
+                contexts.enter_context(disabled)
+        torch.set_default_dtype(torch.float32)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(dtype)
 
 
 def _options(given: Mapping[str, Any]) -> tuple[type[Kind[Any]], CommonOptions]:

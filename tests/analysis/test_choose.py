@@ -25,6 +25,15 @@ def test_finer_detail_takes_a_larger_sigma(in_dim: int) -> None:
     assert 0 < 1.5 * coarse < fine
 
 
+def test_samples_of_any_type_have_a_sigma() -> None:
+    points = torch.rand(40, 2)
+    values = points.sum(1, keepdim=True).sin()
+    sigma = choose_sigma(points, values, num_steps=3).sigma
+    for types in ((torch.float64, torch.float32), (torch.float64, torch.float64)):
+        found = choose_sigma(points.to(types[0]), values.to(types[1]), num_steps=3).sigma
+        assert found == pytest.approx(sigma, rel=0.05)
+
+
 @pytest.mark.slow
 def test_sigma_is_in_cycles_per_unit_of_the_points() -> None:
     points, values = samples(6.0)

@@ -1,5 +1,6 @@
 """Fits from Python, and the data in memory that they take."""
 
+import contextlib
 import dataclasses
 import html
 import inspect
@@ -7,6 +8,7 @@ import json
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -350,3 +352,29 @@ def test_a_sequence_says_that_its_model_is_not_rebuilt() -> None:
     assert run.scores["none"]
     with pytest.raises((CheckpointError, ValueError), match="rebuilt"):
         run.model("none")
+
+
+@pytest.mark.usefixtures("own_folder", "no_report")
+@pytest.mark.parametrize(
+    "mode",
+    [
+        torch.no_grad,
+        torch.inference_mode,
+        lambda: torch.autocast("cpu"),
+        lambda: torch.device("meta"),
+    ],
+)
+def test_modes_that_a_notebook_has_set_change_nothing(
+    mode: Callable[[], contextlib.AbstractContextManager[Any]],
+) -> None:
+    arguments: dict[str, Any] = dict(encodings=["fourier"], steps=12, quiet=True, figures=False)
+    pixels = np.random.default_rng(0).integers(0, 256, (12, 16, 3), dtype=np.uint8)
+    expected = fit(image=pixels, out="plain", **arguments).scores
+    with mode():
+        assert fit(image=pixels, out="mode", **arguments).scores == expected
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert fit(image=pixels, out="dtype", **arguments).scores == expected
+        assert torch.get_default_dtype() == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)

@@ -275,6 +275,13 @@ def test_derivatives_by_forward_mode_are_those_of_reverse_mode(case: Case) -> No
 
 
 @ALL
+def test_shared_memory_stays_shared(case: Case) -> None:
+    encoder = case.make().share_memory()
+    assert all(parameter.is_shared() for parameter in encoder.parameters())
+    assert all(value.is_shared() for value in encoder.state_dict().values())
+
+
+@ALL
 def test_vmap_gives_what_a_batch_gives(case: Case) -> None:
     encoder = case.make()
     x = case.draw(6)

@@ -198,3 +198,18 @@ def test_a_ring_of_views_is_gone_around_however_steep_it_is(elevation: float) ->
     height, radius = path[:, 2, 3], path[:, :2, 3].norm(dim=-1)
     torch.testing.assert_close(height, torch.full((16,), math.sin(angle)), atol=1e-4, rtol=0)
     torch.testing.assert_close(radius, torch.full((16,), math.cos(angle)), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("distortion", [(-0.3, 0.0, 0, 0), (-0.3, 0.02, 0, 0), (0.1, -0.2, 0, 0)])
+def test_a_lens_shows_nothing_beyond_its_fold(distortion: tuple[float, float, int, int]) -> None:
+    camera = Camera(64, 48, 60.0, 60.0, 32.0, 24.0, distortion)
+    aside = torch.linspace(0, 4, 2001, dtype=torch.float64)
+    points = torch.stack([aside, torch.zeros_like(aside), -torch.ones_like(aside)], dim=-1)
+    column = camera.project(points)[:, 0]
+    seen = column.isfinite()
+    # From the axis outwards to the fold, and no further.
+    assert torch.equal(seen, torch.arange(len(aside)) < seen.sum())
+    assert bool((column[seen].diff() > 0).all())
+    k1, k2 = distortion[:2]
+    radius = aside * (1 + k1 * aside**2 + k2 * aside**4)
+    assert abs(int(seen.sum()) - int((radius.diff() < 0).nonzero()[0])) <= 1

@@ -52,6 +52,17 @@ def test_everything_comes_back_to_the_bit(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["a.safetensors"]
 
 
+def test_names_that_join_alike_are_told_apart(tmp_path: Path) -> None:
+    values: dict[Any, Any] = {
+        "a": {"b": torch.zeros(1)},
+        "a.b": torch.ones(1),
+        1: torch.full((1,), 2.0),
+    }
+    values["1"] = torch.full((1,), 3.0)
+    save_checkpoint(tmp_path / "a.safetensors", values)
+    assert load_checkpoint(tmp_path / "a.safetensors") == values
+
+
 def test_tensors_are_left_on_the_disk_if_only_the_rest_is_asked_for(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "a", sample())
     values = load_checkpoint(tmp_path / "a", with_tensors=False)
