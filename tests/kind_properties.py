@@ -78,9 +78,12 @@ def require_flat_fit_named(kind: str, capsys: pytest.CaptureFixture[str]) -> Non
     file = {"image": "a.png", "clip": "a.gif"}.get(kind, "a.npy")
     arguments = [f"--{kind}", file, "--encodings", "none", *QUICK[:-1], "--lr", "1e-9"]
     assert train_fit.main([*arguments, "--out", "run"]) == 0
-    note = "the fit none is hardly better than a constant, which has "
-    flat = float(capsys.readouterr().out.partition(note)[2].split()[0])
-    (fit, *_) = json.loads(Path("run/metrics.json").read_text())["fits"]
+    printed = capsys.readouterr().out
+    metrics = json.loads(Path("run/metrics.json").read_text())
+    finding, (fit, *_) = metrics["finding"], metrics["fits"]
+    assert finding["verdict"] == "doubtful"
+    assert finding["sentence"] in printed
+    flat = float(printed.partition("; a constant scores ")[2].split()[0])
     assert flat - 1.5 < fit["psnr_db"] < flat + 0.5
 
 

@@ -29,6 +29,7 @@ from nerf_posenc_app.kinds.kind import Fit, Problem, digest_of
 from nerf_posenc_app.options import PixelOptions, Range, require
 from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.blocks import Curve, Evaluation, View
+from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
@@ -416,13 +417,17 @@ class AlignKind(CoordinateKind[AlignOptions]):
         assert isinstance(encoder, Encoder)
         return Evaluation(scores, [*views, curve])
 
-    def notes(self, results: Sequence[Result], config: AlignOptions) -> Iterator[str]:
+    def notes(self, results: Sequence[Result], config: AlignOptions) -> Iterator[str | Doubt]:
         """Say how far the patches were in the beginning, and name fits that left them there."""
         start = float(self.truth.norm(dim=-1).mean())
         yield f"the warp error, a mean over all patches, was {start:.4f} in the beginning"
         for fit in results:
             if fit.is_complete and fit.scores[ERROR.name] > start / 2 > 0:
-                yield f"the fit {fit.name} has not found the positions of the patches"
+                error = fit.scores[ERROR.name]
+                reason = (
+                    f"did not find the patches (warp error {error:.4f}; {start:.4f} at the start)"
+                )
+                yield Doubt(fit.name, reason)
 
 
 def held_cosine(progress: float) -> float:

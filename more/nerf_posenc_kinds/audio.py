@@ -28,6 +28,7 @@ from nerf_posenc_app.kinds.kind import Fit, Problem, RenderedFile, digest_of
 from nerf_posenc_app.options import CoordinateOptions, Range, require
 from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.blocks import Curve, Evaluation
+from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import Measure, TrainingScore
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
@@ -224,11 +225,13 @@ class AudioKind(CoordinateKind[AudioOptions]):
         scores = {SNR.name: snr(values, truth)}
         return Evaluation(scores, [sound, curve])
 
-    def notes(self, results: Sequence[Result], config: AudioOptions) -> Iterator[str]:
+    def notes(self, results: Sequence[Result], config: AudioOptions) -> Iterator[Doubt]:
         """Name fits that are hardly better than silence."""
         for fit in results:
             if fit.is_complete and fit.scores[SNR.name] < _SILENCE_DB:
-                yield f"{fit.name} is hardly better than silence, which has 0 dB"
+                score = fit.scores[SNR.name]
+                reason = f"did not learn the sound ({score:.2f} dB; silence scores 0 dB)"
+                yield Doubt(fit.name, reason, "Try more --steps")
 
     @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> RenderedFile:

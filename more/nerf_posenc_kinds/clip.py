@@ -25,7 +25,7 @@ from nerf_posenc_app.kinds.coordinates import (
     CoordinateKind,
     check_encodings,
     constant_psnr,
-    notes_on_flat_fits,
+    doubts_of_flat_fits,
     values_at,
     with_defaults,
 )
@@ -33,6 +33,7 @@ from nerf_posenc_app.kinds.kind import Fit, Problem, Rendered, digest_of
 from nerf_posenc_app.options import CoordinateOptions, Range, require
 from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.blocks import Curve, Evaluation, Video, View
+from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.results import Result
 from nerf_posenc_kinds.data.clips import SPHERES, open_clip
@@ -170,9 +171,9 @@ class ClipKind(CoordinateKind[ClipOptions]):
             ],
         )
 
-    def notes(self, results: Sequence[Result], config: ClipOptions) -> Iterator[str]:
+    def notes(self, results: Sequence[Result], config: ClipOptions) -> Iterator[Doubt]:
         """Name fits that are hardly better than one color."""
-        return notes_on_flat_fits(results, constant_psnr(self.clip.frames), config)
+        return doubts_of_flat_fits(results, constant_psnr(self.clip.frames), config)
 
     @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:

@@ -23,15 +23,16 @@ from nerf_posenc_app.kinds.coordinates import (
     SSIM,
     CoordinateKind,
     check_encodings,
+    doubts_of_flat_fits,
     encoder_of,
     frequency_bands,
-    notes_on_flat_fits,
     with_defaults,
 )
 from nerf_posenc_app.kinds.kind import Fit, Problem, Rendered, digest_of
 from nerf_posenc_app.options import PixelOptions, Range, UsageError, require
 from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.blocks import Evaluation, View
+from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import Measure, TrainingScore
 from nerf_posenc_app.values.results import Result
 from nerf_posenc_kinds.slices import SLICES_PER_SECOND, gray, mean_ssim, reference, slice_blocks
@@ -219,11 +220,11 @@ class ScanKind(CoordinateKind[ScanOptions]):
             scores, [*slice_blocks(self.title, truth, values, shown=middle, bands=bands)]
         )
 
-    def notes(self, results: Sequence[Result], config: ScanOptions) -> Iterator[str]:
+    def notes(self, results: Sequence[Result], config: ScanOptions) -> Iterator[Doubt]:
         """Name fits that are hardly better than one value in the disk."""
         inside = _is_inside(_points(self.side, self.lines[0, 3:])).view(self.side, self.side)
         flat = (inside * (self.slices.mean() / inside.float().mean())).expand_as(self.slices)
-        return notes_on_flat_fits(results, psnr(flat, self.slices), config)
+        return doubts_of_flat_fits(results, psnr(flat, self.slices), config)
 
     def references(self, config: ScanOptions) -> Mapping[str, Callable[[], Result]]:
         """Filtered back-projection and SART of the same projections, slice by slice."""

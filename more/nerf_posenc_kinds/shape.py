@@ -27,6 +27,7 @@ from nerf_posenc_app.kinds.kind import Fit, Problem, digest_of
 from nerf_posenc_app.options import CoordinateOptions, Range, require
 from nerf_posenc_app.terminal import printable, progress_bar, sum_up
 from nerf_posenc_app.values.blocks import Evaluation, Mesh, View
+from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import Measure, TrainingScore
 from nerf_posenc_app.values.results import Result
 from nerf_posenc_kinds.data.meshes import BRICK, open_shape
@@ -263,12 +264,12 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
         chamfer = 500 * float(there.abs().mean() + back.abs().mean())
         return {IOU.name: iou, CHAMFER.name: chamfer, NORMALS.name: degrees}
 
-    def notes(self, results: Sequence[Result], config: ShapeOptions) -> Iterator[str]:
+    def notes(self, results: Sequence[Result], config: ShapeOptions) -> Iterator[Doubt]:
         """Name fits that have no surface."""
         length = "--steps" if config.seconds is None else "--seconds"
         for fit in results:
             if math.isnan(fit.scores[CHAMFER.name]):
-                yield f"the fit {fit.name} has no surface; try more {length}"
+                yield Doubt(fit.name, "has no surface", f"Try more {length}")
 
     @classmethod
     def mesh(cls, path: Path, nodes: int, device: torch.device) -> Mesh:

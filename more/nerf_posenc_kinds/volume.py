@@ -28,9 +28,9 @@ from nerf_posenc_app.kinds.coordinates import (
     CoordinateKind,
     check_encodings,
     constant_psnr,
+    doubts_of_flat_fits,
     encoder_of,
     frequency_bands,
-    notes_on_flat_fits,
     values_at,
     with_defaults,
 )
@@ -38,6 +38,7 @@ from nerf_posenc_app.kinds.kind import Fit, Problem, Rendered, digest_of
 from nerf_posenc_app.options import PixelOptions, Range, UsageError, require
 from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.blocks import Evaluation
+from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.results import Result
 from nerf_posenc_kinds.slices import SLICES_PER_SECOND, gray, mean_ssim, reference, slice_blocks
@@ -231,10 +232,10 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         )
         return Evaluation(scores, [*blocks])
 
-    def notes(self, results: Sequence[Result], config: VolumeOptions) -> Iterator[str]:
+    def notes(self, results: Sequence[Result], config: VolumeOptions) -> Iterator[Doubt]:
         """Name fits that are hardly better than one value."""
         flat = constant_psnr(map(gray, self.slices[self.is_scored]))
-        return notes_on_flat_fits(results, flat, config)
+        return doubts_of_flat_fits(results, flat, config, data="volume")
 
     def references(self, config: VolumeOptions) -> Mapping[str, Callable[[], Result]]:
         """Linear interpolation and a cubic spline between the fitted slices."""

@@ -12,7 +12,6 @@ from nerf_posenc.training.checkpoints import replacing
 from nerf_posenc_app.options import NOT_COMPARED
 from nerf_posenc_app.report.outputs import TRAINING_VIDEO
 from nerf_posenc_app.report.page import About, write_page
-from nerf_posenc_app.report.tables import score_text
 from nerf_posenc_app.runs.saved import (
     Metrics,
     read_file_blocks,
@@ -21,7 +20,7 @@ from nerf_posenc_app.runs.saved import (
     video_file,
 )
 from nerf_posenc_app.values.blocks import Table, View
-from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.values.measures import Measure, score_text
 from nerf_posenc_app.values.names import video_stem
 from nerf_posenc_app.values.results import Result
 

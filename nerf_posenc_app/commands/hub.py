@@ -26,7 +26,7 @@ from nerf_posenc.fits.hub import HubModel
 model = HubModel.from_pretrained("PATH OR NAME")
 ```
 
-{table}
+{finding}{table}
 Fitted by
 
 {command}
@@ -80,6 +80,7 @@ def _card(name: str, metrics: Metrics) -> str:
         name=_text(name),
         kind=_text(data.kind),
         size=f" of {' x '.join(map(str, data.size))} samples" if data.size else "",
+        finding=f"{_text(metrics.sentence)}.\n\n" if metrics.sentence else "",
         table=table,
         # Indented, since a fence would end where the text has one.
         command=textwrap.indent("\n".join(map(printable, metrics.command.split("\n"))), " " * 4),

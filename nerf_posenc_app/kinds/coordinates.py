@@ -21,6 +21,7 @@ from nerf_posenc.training.devices import fastest_dtype
 from nerf_posenc.training.loop import predict
 from nerf_posenc_app.kinds.kind import Kind, Problem
 from nerf_posenc_app.options import CoordinateOptions, UsageError, require
+from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
@@ -249,9 +250,13 @@ def frequency_bands(encoder: Encoder) -> list[float]:
     return [] if bands is None else [float(band) for band in bands.flatten()]
 
 
-def notes_on_flat_fits(
-    results: Sequence[Result], flat: float, config: CoordinateOptions, measure: Measure = PSNR
-) -> Iterator[str]:
+def doubts_of_flat_fits(
+    results: Sequence[Result],
+    flat: float,
+    config: CoordinateOptions,
+    measure: Measure = PSNR,
+    data: str = "image",
+) -> Iterator[Doubt]:
     """Name fits that are hardly better than a constant.
 
     Args:
@@ -259,14 +264,17 @@ def notes_on_flat_fits(
         flat: PSNR of a constant.
         config: configuration of the run.
         measure: PSNR that the fits are scored by.
+        data: what was fitted, in one word.
     """
     length = "--steps" if config.seconds is None else "--seconds"
     for fit in results:
         is_judged = not fit.is_reference and fit.is_complete and flat < _CONSTANT_DB
         if is_judged and fit.scores[measure.name] < flat + _COLLAPSED_DB:
-            yield (
-                f"the fit {fit.name} is hardly better than a constant, which has {flat:.1f} dB; "
-                f"try more {length}, another --seed or a smaller --lr"
+            score = fit.scores[measure.name]
+            yield Doubt(
+                fit.name,
+                f"did not learn the {data} ({score:.2f} dB; a constant scores {flat:.1f} dB)",
+                f"Try more {length}, another --seed or a smaller --lr",
             )
 
 

@@ -25,6 +25,7 @@ from nerf_posenc.training.schedules import cosine_decay
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.options import CommonOptions, UsageError
 from nerf_posenc_app.values.blocks import Evaluation, Mesh, Passage, Volume
+from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import BATCH_PSNR, Measure, TrainingScore
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result, Snapshot
@@ -276,8 +277,8 @@ class Kind(ABC, Generic[Config]):
         """
         return {}
 
-    def notes(self, results: Sequence[Result], config: Config) -> Iterator[str]:
-        """Remarks on results; none by default."""
+    def notes(self, results: Sequence[Result], config: Config) -> Iterator[str | Doubt]:
+        """Remarks on results, and doubts about single fits; none by default."""
         return iter(())
 
     def plan(self, config: Config) -> str | None:

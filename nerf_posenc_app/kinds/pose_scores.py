@@ -6,6 +6,7 @@ from torch import Tensor
 
 from nerf_posenc.radiance.poses import is_one_pose, pose_difference
 from nerf_posenc_app.values.blocks import Curve
+from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.results import Result
 
@@ -42,7 +43,9 @@ def pose_scores(found: Tensor, given: Tensor) -> tuple[dict[str, float], Curve]:
     return scores, Curve(title, "training view", "degrees from as given", numbers, degrees)
 
 
-def notes_on_poses(results: Sequence[Result], start: Tensor, given: Tensor) -> Iterator[str]:
+def notes_on_poses(
+    results: Sequence[Result], start: Tensor, given: Tensor
+) -> Iterator[str | Doubt]:
     """Say how far poses were off, whether they were found, and how test views are placed.
 
     Args:
@@ -68,7 +71,8 @@ def notes_on_poses(results: Sequence[Result], start: Tensor, given: Tensor) -> I
             continue
         position = fit.scores.get(POSITION.name, 0.0)
         if start is not given and position > percent / 2:
-            yield f"{fit.name}: the poses were not found"
+            reason = f"did not find the poses ({position:.2f}% off; {percent:.2f}% at the start)"
+            yield Doubt(fit.name, reason, "Try more --steps")
         yield (
             f"{fit.name}: test views are refined too; left where the training views "
             f"put them they have {aligned:.2f} dB"

@@ -43,7 +43,7 @@ from nerf_posenc_app.kinds.coordinates import (
     SSIM,
     check_encodings,
     constant_psnr,
-    notes_on_flat_fits,
+    doubts_of_flat_fits,
     precision_for,
 )
 from nerf_posenc_app.kinds.kind import Exportable, Fit, Kind, Problem, Rendered, digest_of
@@ -51,6 +51,7 @@ from nerf_posenc_app.kinds.pose_scores import POSITION, ROTATION, notes_on_poses
 from nerf_posenc_app.options import UNSET, PixelOptions, Range, Resolved, UsageError, require
 from nerf_posenc_app.terminal import noted, printable, progress_bar, say, sum_up
 from nerf_posenc_app.values.blocks import Block, Evaluation, Video, View, Volume
+from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
@@ -438,13 +439,13 @@ class ViewsKind(Kind[AskedViews]):
             sum_up(bar)
         return Video("Turntable", torch.stack(frames), rate=max(5, len(frames) // 3))
 
-    def notes(self, results: Sequence[Result], config: AskedViews) -> Iterator[str]:
+    def notes(self, results: Sequence[Result], config: AskedViews) -> Iterator[str | Doubt]:
         """Say how far poses were off, how test views are placed, and name fits without effect."""
         if config.refine_poses or config.disturb_poses:
             yield from notes_on_poses(results, self.scene.train.world_from_camera, self.given_poses)
         gray, test = background_gray(cast(Background, config.background)), self.scene.test
         flat = constant_psnr(test.over(view, gray) for view in range(len(test)))
-        yield from notes_on_flat_fits(results, flat, config)
+        yield from doubts_of_flat_fits(results, flat, config, data="scene")
 
     @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:

@@ -19,8 +19,9 @@ from nerf_posenc_app.report.images import (
     reduced_error,
 )
 from nerf_posenc_app.report.sections import Panel
-from nerf_posenc_app.report.tables import BASELINE, gain_text, score_text
-from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.report.tables import gain_text
+from nerf_posenc_app.values.measures import Measure, score_text
+from nerf_posenc_app.values.names import BASELINE
 from nerf_posenc_app.values.results import Result
 
 # Size of a panel and of the line above it, in pixels.

@@ -10,12 +10,12 @@ import torch
 
 from nerf_posenc.images import resize_area
 from nerf_posenc.training.checkpoints import write_text
-from nerf_posenc_app.report.headline import encoding_title
 from nerf_posenc_app.report.images import read_run_image, webp_url
-from nerf_posenc_app.report.tables import BASELINE, InputScores, comparable, mean_text, score_text
+from nerf_posenc_app.report.tables import InputScores, comparable, mean_text
 from nerf_posenc_app.report.template import render
-from nerf_posenc_app.values.measures import Measure
-from nerf_posenc_app.values.names import FitName, block_files, file_stem
+from nerf_posenc_app.values.finding import encoding_title
+from nerf_posenc_app.values.measures import Measure, score_text
+from nerf_posenc_app.values.names import BASELINE, FitName, block_files, file_stem
 
 _THUMBNAIL = 128
 

@@ -21,7 +21,6 @@ from nerf_posenc.images import resize_area, unit_range
 from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc_app.crops import Window, detail_crop, most_detailed_window
 from nerf_posenc_app.report.charts import Chart, chart_svg, drawable
-from nerf_posenc_app.report.headline import headline
 from nerf_posenc_app.report.images import (
     LOSSLESS_PIXELS,
     WEBP_SIDE,
@@ -44,22 +43,15 @@ from nerf_posenc_app.report.sections import (
     sweep_charts,
     training_charts,
 )
-from nerf_posenc_app.report.tables import (
-    BASELINE,
-    GIVEN,
-    as_csv,
-    columns,
-    gain_label,
-    gain_text,
-    score_text,
-)
+from nerf_posenc_app.report.tables import as_csv, columns, gain_label, gain_text
 from nerf_posenc_app.report.template import render
 from nerf_posenc_app.report.tiles import TilePyramid
 from nerf_posenc_app.report.video import snapshot_caption
 from nerf_posenc_app.report.volumes import shown_volumes
 from nerf_posenc_app.values.blocks import Block, HeatMap, Passage, Table, Token, View, Volume
-from nerf_posenc_app.values.measures import Measure
-from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.finding import Finding
+from nerf_posenc_app.values.measures import Measure, score_text
+from nerf_posenc_app.values.names import BASELINE, GIVEN, FitName
 from nerf_posenc_app.values.results import Result
 
 _MAX_VIEWS = 6
@@ -105,7 +97,8 @@ class About:
         notes: remarks on the data and the results.
         citations: BibTeX.
         groups: groups of a comparison, heading and the names of the fits below it.
-        headline: what a comparison found; None for what the fits of one run show.
+        finding: what the run found; None for a comparison of runs.
+        headline: what a comparison found.
         differing: settings that the runs of a comparison differ in.
     """
 
@@ -117,6 +110,7 @@ class About:
     notes: Sequence[str] = ()
     citations: Sequence[str] = ()
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    finding: Finding | None = None
     headline: str | None = None
     differing: Table | None = None
 
@@ -161,7 +155,7 @@ def write_page(
         "page.html.j2",
         about.run,
         title=about.title,
-        headline=about.headline if about.groups else headline(results, measure),
+        headline=about.headline if about.finding is None else about.finding.sentence,
         differing=about.differing,
         lead=about.lead,
         notes=[*about.notes, *dict.fromkeys(remarks)],
@@ -170,7 +164,9 @@ def write_page(
         gain_label=gain_label(measure),
         baseline=BASELINE,
         sides=_sides(
-            [r for r in results if not first or r.label in first[opened[2]].fits], measure
+            [r for r in results if not first or r.label in first[opened[2]].fits],
+            measure,
+            about.finding,
         ),
         rows=[_row(r, results, measures, about.groups) for r in results],
         csv=_csv(results, measures, about),
@@ -191,13 +187,16 @@ def write_page(
     path.write_text(page, encoding="utf-8")
 
 
-def _sides(results: Sequence[Result], measure: Measure) -> tuple[str, str]:
-    """Names of the fits that the comparison opens on, left and right.
+def _sides(results: Sequence[Result], measure: Measure, finding: Finding | None) -> tuple[str, str]:
+    """Names of the fits that the comparison opens on, left and right: those of the finding.
 
-    On the right is the best; on the left what was given, where that is not the original; or the fit
-    without an encoding, or the best of the other runs if there are several, or the next best.
+    On the left is what was given, where that is not the original. Of a comparison of runs, the best
+    fit is on the right, and on the left the one without an encoding or the best of the other runs.
     """
     given = [result for result in results if result.name.encoding == GIVEN]
+    names = {result.label for result in results}
+    if finding is not None and {*finding.sides} <= {*names, "original"}:
+        return (given[0].label if given else finding.sides[0]), finding.best
     fits = [result for result in results if not result.is_reference] or list(results)
     best, *rest = sorted(fits, key=lambda fit: _rank(fit, measure), reverse=True)
     others = [fit for fit in rest if fit.name.run != best.name.run]

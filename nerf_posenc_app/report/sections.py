@@ -15,9 +15,8 @@ from nerf_posenc.metrics.spectrum import Spectra, nyquist_frequency, spectra
 from nerf_posenc_app.crops import Window
 from nerf_posenc_app.report.charts import Chart, Line, Mark
 from nerf_posenc_app.report.palette import NUM_STYLES, color_indices
-from nerf_posenc_app.report.tables import score_text
 from nerf_posenc_app.values.blocks import Curve, View
-from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.values.measures import Measure, score_text
 from nerf_posenc_app.values.results import Result
 
 if TYPE_CHECKING:

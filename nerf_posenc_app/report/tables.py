@@ -7,17 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nerf_posenc_app.terminal import printable
-from nerf_posenc_app.values.measures import Measure
-from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.measures import Measure, score_text
+from nerf_posenc_app.values.names import BASELINE, FitName
 from nerf_posenc_app.values.results import Result
 
 PER_FIT = ("network", "num_bands", "optimizer", "lr")
 """Details of a fit that say how it was made, beside its encoding."""
-
-BASELINE = "none"
-"""Name of the fit that gains are relative to: the one without an encoding."""
-GIVEN = "given"
-"""Name of the reference that shows what was fitted, where that is not the original."""
 
 
 def gain(
@@ -45,14 +40,6 @@ def gain(
 def gain_label(measure: Measure) -> str:
     """Heading of the gains, with the unit of the measure."""
     return f"gain ({measure.unit})" if measure.unit else "gain"
-
-
-def score_text(value: float, digits: int) -> str:
-    """Format a score with this many digits after the point; a dash if it is undefined."""
-    if math.isnan(value):
-        return "-"
-    # Without the sign of what rounds to 0.
-    return f"{value:z.{digits}f}" if math.isfinite(value) else str(value).replace("inf", "∞")
 
 
 def gain_text(result: Result, results: Sequence[Result], measure: Measure) -> str:

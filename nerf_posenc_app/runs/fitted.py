@@ -16,6 +16,7 @@ from nerf_posenc_app.runs.folder import REPORT
 from nerf_posenc_app.runs.saved import STATE, read_file_blocks, read_metrics, read_state, read_views
 from nerf_posenc_app.runs.saved_fits import find_fit
 from nerf_posenc_app.terminal import printable
+from nerf_posenc_app.values.finding import Finding
 from nerf_posenc_app.values.results import Result
 
 if TYPE_CHECKING:
@@ -96,6 +97,11 @@ class FittedRun:
             raise ValueError(f"{name} has {len(fit.details['view_titles'])} views; got {view}")
         shown = views[view]
         return eight_bit(shown.original), eight_bit(shown.reconstruction)
+
+    @property
+    def finding(self) -> Finding | None:
+        """What the run found, as its page says it; None if no fit has a score."""
+        return self._metrics.finding
 
     def __repr__(self) -> str:
         first = self._metrics.measures[0]

@@ -33,7 +33,6 @@ from nerf_posenc_app.options import (
     require_ranges,
 )
 from nerf_posenc_app.own_encodings import own_files
-from nerf_posenc_app.report.headline import headline
 from nerf_posenc_app.report.outputs import write_report
 from nerf_posenc_app.report.page import About
 from nerf_posenc_app.report.tables import table
@@ -65,6 +64,7 @@ from nerf_posenc_app.terminal import (
     say,
     warning_once,
 )
+from nerf_posenc_app.values.finding import Doubt, Finding, find
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
@@ -282,13 +282,20 @@ class Run:
         if not results:
             return False
         shown = [*results, *self.references]
-        notes = list(self._missing)
+        notes, found = list(self._missing), list[str | Doubt]()
         with noted("notes on the results", notes):
-            notes += _notes(self, results, shown)
+            found += _notes(self, results, shown)
+        notes += [note for note in found if isinstance(note, str)]
+        doubts = [note for note in found if isinstance(note, Doubt)]
+        measures = kind.measures(config)
+        finding = find(shown, measures[0], doubts, _too_short(kind, config))
+        if finding is not None:
+            notes = [*finding.qualifications, *notes]
         about = About(
             title=f"{kind.title}, {kind.evaluated_on}" if kind.evaluated_on else kind.title,
-            measures=kind.measures(config),
+            measures=measures,
             training=kind.training.measure,
+            finding=finding,
             run=_run_details(self),
             lead=kind.about,
             notes=[*kind.notes_on_data, *notes],
@@ -297,22 +304,31 @@ class Run:
         with self.folder.publishing() as folder:
             # The scores are written first; the page and its pictures can be made from them again.
             write_metrics(
-                folder / METRICS, about.run, shown, measures=about.measures, training=about.training
+                folder / METRICS,
+                about.run,
+                shown,
+                measures=measures,
+                training=about.training,
+                finding=finding,
             )
             figures = config.figures
             notes += write_report(
                 folder, about, shown, self.originals, figures=figures, report=REPORT
             )
-        self._print_table(shown, about.measures, notes)
+        self._print_table(shown, measures, notes, finding)
         return len(results) == len(self.names)
 
     def _print_table(
-        self, shown: Sequence[Result], measures: Sequence[Measure], notes: Sequence[str]
+        self,
+        shown: Sequence[Result],
+        measures: Sequence[Measure],
+        notes: Sequence[str],
+        finding: Finding | None,
     ) -> None:
         config = self.config
         if not config.quiet:
-            said = headline(shown, measures[0])
-            say("", *table(shown, measures).split("\n"), "", *([said] if said else []))
+            said = [] if finding is None else [finding.sentence]
+            say("", *table(shown, measures).split("\n"), "", *said)
         for note in notes:
             config.log(f"note: {note}")
         report = self.folder.path / REPORT
@@ -510,16 +526,15 @@ def _begin(prepared: Run) -> None:
         context.stop.folder = folder.path
 
 
-def _notes(run: Run, results: Sequence[Result], shown: Sequence[Result]) -> list[str]:
-    """Remarks on the results: of the kind, on fits that ended early, on seeds and on length."""
+def _notes(run: Run, results: Sequence[Result], shown: Sequence[Result]) -> list[str | Doubt]:
+    """Remarks on the results: of the kind, on fits that ended early, and on seeds."""
     kind, config = run.kind, run.config
     ended = [
         f"{fit.name} was ended early, after {_taken(fit, config)}"
         for fit in results
         if not fit.is_complete
     ]
-    notes = [*kind.notes(shown, config), *ended, *_notes_on_seeds(shown, kind, config)]
-    return notes + (_notes_on_length(kind, config) if len(results) > 1 else [])
+    return [*kind.notes(shown, config), *ended, *_notes_on_seeds(shown, kind, config)]
 
 
 def _taken(fit: Result, config: CommonOptions) -> str:
@@ -528,12 +543,12 @@ def _taken(fit: Result, config: CommonOptions) -> str:
     return f"{fit.steps} of {config.steps} steps"
 
 
-def _notes_on_length(kind: Kind[Any], config: CommonOptions) -> list[str]:
-    """Whether fits were asked to be much shorter than is usual."""
+def _too_short(kind: Kind[Any], config: CommonOptions) -> str | None:
+    """How many of the usual steps were asked for, if they are less than half; None if enough."""
     usual = kind.resolve(replace(config, steps=UNSET, quiet=True)).steps
     if config.seconds is not None or 2 * config.steps >= usual:
-        return []
-    return [f"too short to compare: {config.steps:,} steps; the default is {usual:,}"]
+        return None
+    return f"{config.steps:,} of the usual {usual:,} steps"
 
 
 def _notes_on_seeds(results: Sequence[Result], kind: Kind[Any], config: CommonOptions) -> list[str]:

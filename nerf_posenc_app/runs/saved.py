@@ -40,6 +40,7 @@ from nerf_posenc_app.values.blocks import (
     Video,
     View,
 )
+from nerf_posenc_app.values.finding import Finding
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName, block_files
 from nerf_posenc_app.values.results import Point, Result
@@ -257,6 +258,7 @@ class Metrics:
         all_fits: names of all fits of the run, also of those that failed.
         versions: versions of what the run was made with.
         fits: results and references; their views are read by `read_views`.
+        finding: what the run found.
     """
 
     command: str
@@ -267,6 +269,12 @@ class Metrics:
     versions: Mapping[str, Any]
     all_fits: Sequence[str] = ()
     fits: Sequence[Result] = field(default_factory=list)
+    finding: Finding | None = None
+
+    @property
+    def sentence(self) -> str | None:
+        """What the run found, in one sentence; None if no fit has a score."""
+        return None if self.finding is None else self.finding.sentence
 
     def complete_fits(self) -> dict[str, Result]:
         """Fits that took all their steps, or all their seconds, by name."""
@@ -281,6 +289,7 @@ def write_metrics(
     *,
     measures: Sequence[Measure],
     training: Measure,
+    finding: Finding | None = None,
 ) -> None:
     """Write all results, their histories and the description of the run as JSON.
 
@@ -290,6 +299,7 @@ def write_metrics(
         results: the fits and references.
         measures: columns of the table.
         training: measure of the training curves.
+        finding: what the run found.
     """
     first = measures[0]
     gain_name = "gain_db" if first.name.endswith("_db") else "gain"
@@ -335,6 +345,7 @@ def write_metrics(
         "training": training,
         "definitions": definitions,
         "measures": measures,
+        "finding": finding,
         "fits": fits,
     }
     text = json.dumps(as_json(values), indent=2, allow_nan=False)

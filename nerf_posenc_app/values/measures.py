@@ -1,5 +1,6 @@
 """What fits are scored by, and how a score is written."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -69,3 +70,11 @@ class TrainingScore:
 
 BATCH_PSNR = TrainingScore(Measure("psnr_db", "PSNR", "dB"), psnr_from_mse)
 """Score of a mean squared error of values in [0, 1]."""
+
+
+def score_text(value: float, digits: int) -> str:
+    """Format a score with this many digits after the point; a dash if it is undefined."""
+    if math.isnan(value):
+        return "-"
+    # Without the sign of what rounds to 0.
+    return f"{value:z.{digits}f}" if math.isfinite(value) else str(value).replace("inf", "∞")

@@ -4,6 +4,11 @@ import re
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
+BASELINE = "none"
+"""Name of the fit that gains are relative to: the one without an encoding."""
+GIVEN = "given"
+"""Name of the reference that shows what was fitted, where that is not the original."""
+
 
 @dataclass(frozen=True)
 class FitName:

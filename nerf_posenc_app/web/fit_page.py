@@ -21,10 +21,9 @@ from nerf_posenc.encoders.hash_grid import HashGridEncoder
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
 from nerf_posenc.fits import ImageFit
 from nerf_posenc.networks.mlp import MLP, num_parameters
-from nerf_posenc_app.report.headline import headline
-from nerf_posenc_app.report.tables import BASELINE
 from nerf_posenc_app.report.template import render
 from nerf_posenc_app.runs.saved import Metrics, made_by
+from nerf_posenc_app.values.names import BASELINE
 from nerf_posenc_app.values.results import Result
 from nerf_posenc_app.web.packed_weights import PackedFit, linear_layers, pack_fit
 
@@ -92,7 +91,7 @@ def fit_page(
         "fit_page.html.j2",
         made_by(metrics, command),
         title=title,
-        headline=None if measure is None else headline(results, measure),
+        headline=None if metrics is None else metrics.sentence,
         fits=data,
         rows=rows,
         size=next(iter(fits.values())).size,

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from nerf_posenc_app.report.headline import headline
 from nerf_posenc_app.report.template import render
 from nerf_posenc_app.report.volumes import shown_volumes
 from nerf_posenc_app.runs.saved import Metrics, made_by
@@ -24,6 +23,6 @@ def volume_page(
         "volume_page.html.j2",
         made_by(metrics, command),
         title=title,
-        headline=None if metrics is None else headline(metrics.fits, metrics.measures[0]),
+        headline=None if metrics is None else metrics.sentence,
         volumes=shown_volumes(volumes),
     )

@@ -15,13 +15,13 @@ from nerf_posenc_app.crops import most_detailed_window
 from nerf_posenc_app.kinds.coordinates import PSNR, SSIM
 from nerf_posenc_app.report.charts import _label_rows, save_charts
 from nerf_posenc_app.report.figures import save_comparison
-from nerf_posenc_app.report.headline import headline
 from nerf_posenc_app.report.images import nearness
 from nerf_posenc_app.report.sections import frequency_content, panels, training_charts
 from nerf_posenc_app.report.tables import gain, gain_text, table
 from nerf_posenc_app.report.video import write_training_video
 from nerf_posenc_app.runs.saved import write_metrics
 from nerf_posenc_app.values.blocks import Evaluation, View
+from nerf_posenc_app.values.finding import find
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Point, Result, Snapshot
 
@@ -73,10 +73,10 @@ def test_gains_are_differences_of_what_is_shown_and_not_over_a_fit_that_was_stop
     assert gain_text(fourier, [none, fourier], PSNR) == "+19.75"
     stopped = replace(none, is_complete=False)
     assert gain_text(fourier, [stopped, fourier], PSNR) == "-"
-    said = headline([stopped, fourier], PSNR)
-    assert said is not None
-    assert "gain" not in said
-    assert "24.43" not in said
+    finding = find([stopped, fourier], PSNR)
+    assert finding is not None
+    assert finding.verdict == "reaches"
+    assert "24.43" not in finding.sentence
 
 
 def test_labels_of_marks_do_not_meet_at_the_right_edge() -> None:

@@ -12,9 +12,9 @@ import torch
 import train_fit
 from more.tests.small import SMALL_TASK
 from nerf_posenc.training.checkpoints import CheckpointError
-from nerf_posenc_app.report.headline import headline
 from nerf_posenc_app.runs.saved import read_metrics
 from nerf_posenc_app.values.blocks import Curve, Evaluation, HeatMap
+from nerf_posenc_app.values.finding import find
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
@@ -66,7 +66,7 @@ def test_a_run_prints_a_table_and_writes_what_compare_and_resume_read(
     assert train_fit.main([*SMALL_TASK, "--out", "run"]) == 0
     printed = capsys.readouterr().out
     assert "characters to train" in printed
-    assert "too short to compare: 30 steps; the default is 800" in printed
+    assert "After 30 of the usual 800 steps, too few to compare: " in printed
     header = next(line for line in printed.splitlines() if line.startswith("encoding"))
     assert header.split("  ")[0] == "encoding"
     assert all(
@@ -266,8 +266,10 @@ def test_no_winner_is_named_where_there_is_none() -> None:
     measure = Measure("error", "error", "%", 1, higher_is_better=False)
     none = result("none", 10.0, 12.0, 14.0)
 
-    def said(*others: Result) -> str | None:
-        return headline([none, *others], measure)
+    def said(*others: Result) -> str:
+        finding = find([none, *others], measure)
+        assert finding is not None
+        return finding.sentence
 
     assert said(result("a", 3.0, 4.0, 5.0)) == (
         "The encoding a gains 8.0 points: error 4.0% against 12.0% without it, same network, same "
@@ -275,7 +277,7 @@ def test_no_winner_is_named_where_there_is_none() -> None:
     )
     assert "No encoding is clearly better than none" in str(said(result("a", 9.0, 10.5, 11.0)))
     assert "The encoding a loses 4.0 points" in str(said(result("a", 15.0, 16.0, 17.0)))
-    assert said() is None
+    assert said() == "The network without an encoding reaches error 12.0%"
 
 
 @pytest.mark.usefixtures("run")

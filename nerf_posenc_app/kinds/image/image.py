@@ -33,9 +33,9 @@ from nerf_posenc_app.kinds.coordinates import (
     SSIM,
     CoordinateKind,
     constant_psnr,
+    doubts_of_flat_fits,
     encoder_of,
     frequency_bands,
-    notes_on_flat_fits,
 )
 from nerf_posenc_app.kinds.image import auto, defaults
 from nerf_posenc_app.kinds.image.inputs import find_images
@@ -57,6 +57,7 @@ from nerf_posenc_app.kinds.kind import Exportable, Fit, Problem, Rendered, diges
 from nerf_posenc_app.options import UsageError, require
 from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.blocks import Evaluation
+from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
@@ -261,7 +262,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
         is_planned = self.image.num_pixels > PLANNED_PIXELS
         return plan(self, self.image, config) if is_planned else None
 
-    def notes(self, results: Sequence[Result], config: ImageOptions) -> Iterator[str]:
+    def notes(self, results: Sequence[Result], config: ImageOptions) -> Iterator[str | Doubt]:
         """Name references and flat fits."""
         references = [result for result in results if result.is_reference]
         fits = [result for result in results if not result.is_reference]
@@ -273,7 +274,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
             yield f"not compared with {', '.join(missing)}; to add them: {install}"
         if config.noise is None:  # A fit that has the noise is no failure of training.
             flat = constant_psnr([self._truth])
-            yield from notes_on_flat_fits(results, flat, config, psnr_of(self.image))
+            yield from doubts_of_flat_fits(results, flat, config, psnr_of(self.image))
 
     @classmethod
     def inputs(cls, options: ImageOptions) -> Sequence[str] | None:
