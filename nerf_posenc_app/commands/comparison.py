@@ -68,6 +68,12 @@ def write_comparison(
     details: dict[str, Any] = {"command": "\n".join(run.command for run in runs.values())}
     for label, run in runs.items():
         details[label] = {"config": run.config, "versions": run.versions}
+    qualifications = {
+        label: run.finding.qualifications for label, run in runs.items() if run.finding is not None
+    }
+    doubtful = [
+        label for label, run in runs.items() if run.finding and run.finding.verdict == "doubtful"
+    ]
     about = About(
         title="Comparison of " + ", ".join(labels),
         measures=measures,
@@ -76,7 +82,8 @@ def write_comparison(
         lead=" ".join(dict.fromkeys(run.data.about for run in runs.values())),
         citations=list(dict.fromkeys(c for run in runs.values() for c in run.data.citations)),
         groups=groups,
-        headline=finding(results, groups, measures[0]),
+        headline=finding(results, groups, measures[0], doubtful),
+        notes=[f"{label}: {text}" for label, texts in qualifications.items() for text in texts],
         differing=differing_settings({label: run.config for label, run in runs.items()}),
     )
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +101,10 @@ def _alike(fit: Result) -> tuple[str, Mapping[str, float]]:
 
 
 def finding(
-    results: Sequence[Result], groups: Mapping[str, Sequence[str]], measure: Measure
+    results: Sequence[Result],
+    groups: Mapping[str, Sequence[str]],
+    measure: Measure,
+    doubtful: Sequence[str] = (),
 ) -> str | None:
     """Say which fit is best, and how far ahead of the next; None if nothing can be compared.
 
@@ -102,6 +112,7 @@ def finding(
         results: all fits.
         groups: names of the fits of each group.
         measure: what they are compared by.
+        doubtful: runs whose scores say little of the encodings.
     """
     sentences = []
     for title, names in groups.items():
@@ -114,11 +125,15 @@ def finding(
         first, second = (score_text(fit.scores[measure.name], measure.digits) for fit in known[:2])
         of = f" of {title.rpartition(': ')[0]}" if len(groups) > 1 else ""
         names = [fit.label for fit in known[:2]]
-        sentences.append(
+        sentence = (
             f"{names[0]} and {names[1]} are equal{of}, {measure.label} {first}"
             if first == second
             else f"{names[0]} is best{of}: {measure.label} {first}, {second} of {names[1]}"
         )
+        unsure = dict.fromkeys(str(fit.name.run) for fit in known[:2] if fit.name.run in doubtful)
+        if unsure:
+            sentence += f" (see the notes on {' and '.join(unsure)} before comparing)"
+        sentences.append(sentence)
     return "; ".join(sentences) or None
 
 
