@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Sequence
 
 from nerf_posenc.catalog.index import (
@@ -12,6 +13,8 @@ from nerf_posenc.catalog.index import (
     index,
     similar_names,
 )
+
+_MOST_REMARK = 240
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,7 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: no preset, line or class mentions {text!r}{other}", file=sys.stderr)
     for one in encodings:
         also = f" (also {', '.join(one.also)})" if one.also else ""
-        remarks = [*imports_of(one.line), *([one.about] if one.about == NOT_COMPARED else [])]
+        remarks = imports_of(one.line)
+        if one.about and (text or one.about == NOT_COMPARED):
+            remarks.append(textwrap.shorten(one.about, _MOST_REMARK, placeholder=" ..."))
         remark = "".join(f"\n    # {remark}" for remark in remarks)
         print(f"{one.name}{also}\n    {one.line}{remark}")
     return 0 if find_encodings(text) or not text else 2

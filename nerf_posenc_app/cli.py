@@ -126,7 +126,8 @@ def main(arguments: Sequence[str], experiment: Experiment) -> int:
             leave_world()
         except SystemExit as ended:
             # tyro has printed the help, or what is wrong.
-            status = int(ended.code or 0)
+            is_status = ended.code is None or isinstance(ended.code, int)
+            status = int(ended.code or 0) if is_status else _fail(str(ended.code), 2, world=world)
         except (UsageError, PluginError) as error:
             # Of several processes all have it.
             status = _fail(str(error), 2, world=world) if world.is_first else 2

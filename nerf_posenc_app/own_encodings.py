@@ -202,6 +202,8 @@ def _try(name: str, recipe: EncodingRecipe, given: str) -> bytes:
                 problems.append(
                     f"its out_dim is {encoder.out_dim}, and it gives {shape} for (2, 2)"
                 )
+            elif not features.is_floating_point():
+                problems.append(f"its features are {features.dtype}; give floating-point ones")
             elif not bool(features.isfinite().all()):
                 problems.append("its features are not finite")
             elif not torch.equal(again(points), features):

@@ -125,7 +125,7 @@ def test_widths_that_a_library_refuses_are_refused(name: str, dim: int) -> None:
 
 
 def test_an_error_says_how_sizes_are_read() -> None:
-    with pytest.raises(ValueError, match="takes the sizes as dim 3, num_axes 10"):
+    with pytest.raises(ValueError, match=r"mae has 2 axes: preset\('mae', dim, 2\); got 10"):
         preset("mae", 3, 10)
     with pytest.raises(TypeError, match="takes the sizes as in_dim 3, num_bands 4"):
         preset("nerf", 3, 4, nonsense=1)

@@ -26,6 +26,8 @@ _PACKAGES = (
 _THREE_AXES = ("cogvideox-sincos", "prithvi")
 
 
+_FUNCTIONAL = "from torch.nn import functional as F"
+
 NOT_COMPARED = "Not compared with numbers of its library."
 
 
@@ -53,7 +55,10 @@ def index() -> tuple[Found, ...]:
     for name, row in PRESETS.items():
         about = f"{row.source}. {row.note}".strip()
         # An alias with its own width gets its own line of code.
-        presets += [Found(alias, f'preset("{alias}")', (), about) for alias in row.dims]
+        presets += [
+            Found(alias, f'preset("{alias}")', about=f'preset("{name}") at the width of the model.')
+            for alias in row.dims
+        ]
         also = tuple(alias for alias in row.aliases if alias not in row.dims)
         presets.append(Found(name, _line(name, row), also, about))
     rows = [row for section in SECTIONS.values() for row in section]
@@ -77,10 +82,10 @@ def find_encodings(text: str) -> list[Found]:
         text: name in any case, with any or no dashes, as ``rtdetr`` or ``"sam 2"``.
 
     Returns:
-        What has all of the text as whole words in its name, then in what is said of it, then names
-        with a word that begins with it. Empty if there is none: a model of another version or size
-        may have another encoding, so that nothing is found for ``"olmo3"`` by ``olmo``; see
-        `find_shorter`.
+        What has all of the text as whole words in its name, then names with a word that begins with
+        it, then what has it in what is said of it. Empty if there is none: a model of another
+        version or size may have another encoding, so that nothing is found for ``"olmo3"`` by
+        ``olmo``; see `find_shorter`.
 
     Examples:
         >>> find_encodings("dust3r")[0].line
@@ -137,18 +142,23 @@ def _ranked(wanted: str) -> list[tuple[int, Found]]:
 
 
 def imports_of(code: str) -> list[str]:
-    """Statements that import what a line of code has from the parts of the library.
+    """Statements that import what a line of code has from elsewhere than ``nerf_posenc`` itself.
 
     Args:
-        code: line of an encoding, whose other names are of ``nerf_posenc`` itself.
+        code: line of an encoding.
 
     Examples:
         >>> imports_of("RotaryEncoder(64, bands=ntk_bands(64, base=1e4, factor=4.0))")
         ['from nerf_posenc.core import ntk_bands']
     """
-    words = sorted(set(re.findall(r"(?<![.\w])[A-Za-z]\w*", code)))
+    if code.startswith("from "):
+        return []
+    # Not in texts, as of preset("siren").
+    names_alone = re.sub(r"\"[^\"]*\"|'[^']*'", "", code)
+    words = sorted(set(re.findall(r"(?<![.\w])[A-Za-z]\w*", names_alone)))
     root, *parts = (importlib.import_module(package) for package in _PACKAGES)
-    statements = []
+    others = {"pi": "from math import pi", "torch": "import torch", "F": _FUNCTIONAL}
+    statements = [others[word] for word in others if word in words]
     for part in parts:
         names = [word for word in words if word in part.__all__ and word not in root.__all__]
         if names:
@@ -166,16 +176,17 @@ _NOT_FOUND = 4
 
 
 def _rank(wanted: str, found: Found) -> int:
-    """0 for a name itself, 1 and 2 for whole words in names or the text, 3 for parts of names."""
+    """0 for a name itself, 1 for whole words in names, 2 for parts of names, 3 for the text."""
     names = [_words(name) for name in (found.name, *found.also)]
     # A longer name that begins alike, as Wav2Vec2-Conformer, is another model's.
     about = ["".join(_words(each)) for each in re.findall(r"[A-Za-z0-9-]+", found.about)]
     if wanted in _models(found):
         return 0
-    for rank, texts in enumerate((names, [about]), start=1):
-        if any(_contains(wanted, words, whole=True) for words in texts):
-            return rank
-    return 3 if any(_contains(wanted, words, whole=False) for words in names) else _NOT_FOUND
+    if any(_contains(wanted, words, whole=True) for words in names):
+        return 1
+    if any(_contains(wanted, words, whole=False) for words in names):
+        return 2
+    return 3 if _contains(wanted, about, whole=True) else _NOT_FOUND
 
 
 def _contains(wanted: str, words: list[str], *, whole: bool) -> bool:

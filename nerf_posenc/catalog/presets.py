@@ -45,6 +45,12 @@ def preset(name: str, *sizes: int, **overrides: Any) -> AnyEncoder:
         RotaryEncoder(dim=128, axis_dims=(16, 56, 56), pairing='interleaved', base=10000)
     """
     encoder: Any = encoder_of(PRESETS.canonical(name))
+    order = PRESETS[name].arguments.get("axis_order")
+    num_axes = overrides.get("num_axes", sizes[1] if len(sizes) > 1 else 2)
+    if isinstance(order, tuple) and len(order) != num_axes:
+        raise ValueError(
+            f"{name} has {len(order)} axes: preset({name!r}, dim, {len(order)}); got {num_axes}"
+        )
     try:
         # Pass the given name, not the canonical one: an alias may have another width.
         made: AnyEncoder = encoder.preset(name, *sizes, **overrides)

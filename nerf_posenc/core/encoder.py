@@ -120,6 +120,8 @@ class Encoder(nn.Module):
             kept = tensor.data if value.is_meta else value.clone()
             with torch.no_grad():
                 tensor.data = kept.to(tensor.device, value.dtype)
+                if tensor.grad is not None:
+                    tensor.grad.data = tensor.grad.to(value.dtype)
         return self
 
     def _load_from_state_dict(

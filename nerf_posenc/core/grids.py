@@ -54,7 +54,7 @@ def grid_positions(
         Positions ``(*shape, num_axes)``; ``flatten(0, -2)`` lists them row by row.
 
     Raises:
-        TypeError: If the shape is a number.
+        TypeError: If the shape is not made of integers, or centers are to be integers.
         ValueError: If a size is negative, there is none, or the units are unknown.
 
     Examples:
@@ -65,14 +65,16 @@ def grid_positions(
         >>> grid_positions((2, 4), units="longer", xy=True)[0].tolist()
         [[-0.75, -0.25], [-0.25, -0.25], [0.25, -0.25], [0.75, -0.25]]
     """
-    if not isinstance(shape, Sequence):
-        raise TypeError(f"shape must have a size for each axis, as ({shape}, {shape})")
+    if not isinstance(shape, Sequence) or not all(isinstance(size, int) for size in shape):
+        raise TypeError(f"shape must be integers, one for each axis, as (14, 14); got {shape!r}")
     if len(shape) == 0 or min(shape) < 0:
         raise ValueError(f"shape must be one or more sizes of 0 or more; got {tuple(shape)}")
     if units not in ("index", "box", "longer"):
         raise ValueError(f"units must be 'index', 'box' or 'longer'; got {units!r}")
     if dtype is None:
         dtype = torch.int64 if units == "index" else torch.get_default_dtype()
+    if units != "index" and not dtype.is_floating_point:
+        raise TypeError(f"centers need a floating-point dtype; got {dtype}")
     device = torch.get_default_device() if device is None else device
     axes = [along.to(device, dtype) for along in axis_positions(shape, units)]
     grid = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1)

@@ -384,7 +384,8 @@ class TrainableSinCos(SinCos):
 
     def _register_columns(self) -> None:
         self.is_exact = False
-        device, dtype = torch.get_default_device(), torch.get_default_dtype()
+        device = torch.get_default_device()
+        dtype = torch.promote_types(torch.get_default_dtype(), torch.float32)
         self.bands = nn.Parameter(self.bands.to(device, dtype, copy=True))
         is_cosine = torch.tensor([phase == "cos" for phase in self.phases], device="cpu").double()
         offset = self.placed(is_cosine * (RADIANS_PER_CYCLE / 4), "p").expand(self._columns)

@@ -57,7 +57,7 @@ def column_order(source: FourierEncoder, target: FourierEncoder) -> Tensor:
     )
     if not (
         source.in_dim == target.in_dim
-        and torch.equal(source.sincos.bands, target.sincos.bands)
+        and _are_equal(source.sincos.bands, target.sincos.bands)
         and same_basis
     ):
         raise ValueError(
@@ -71,6 +71,12 @@ def column_order(source: FourierEncoder, target: FourierEncoder) -> Tensor:
             f"the source has no column for {missing[0]} (band, phase, axis), which the target has"
         )
     return torch.tensor([place[column] for column in target.columns], dtype=torch.long)
+
+
+def _are_equal(bands: Tensor, others: Tensor) -> bool:
+    """Whether bands are equal; trained ones are rounded to float32."""
+    dtype = torch.float32 if torch.float32 in (bands.dtype, others.dtype) else torch.float64
+    return torch.equal(bands.to(dtype), others.to(dtype))
 
 
 def port_linear(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from nerf_posenc.core.encoder import require_tensor
 from nerf_posenc.core.sinusoids import exact_product
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def normalize_box(
         Coordinates; those outside the box lie outside [-1, 1].
 
     Raises:
+        TypeError: If ``x`` does not hold floating-point numbers.
         ValueError: If an upper bound is not above its lower one, or their number is not
             that of the axes.
 
@@ -36,6 +38,9 @@ def normalize_box(
         >>> normalize_box(torch.tensor([[0.0, 5.0]]), ((0.0, 0.0), (1.0, 10.0)))
         tensor([[-1.,  0.]])
     """
+    require_tensor(x, "x")
+    if not x.is_floating_point():
+        raise TypeError(f"x must hold floating-point coordinates; got {x.dtype}. Give x.float()")
     if len(bounds) != 2:
         raise ValueError(
             f"bounds must be the lower and the upper corner; got {len(bounds)} parts. Of pairs for "
@@ -48,7 +53,10 @@ def normalize_box(
         raise ValueError(f"bounds must be one number or {x.shape[-1]}, one per axis; got {bounds}")
     # Subtract, then scale: x * scale - offset would cancel far from 0 in float32.
     scale, center = 2 / (high - low), (high + low) / 2
-    return (x - center.to(x)) * scale.to(x)
+    # In float64 where there is one: the center of a box in meters has more digits than float32.
+    exact = x.dtype if x.device.type == "mps" else torch.float64
+    center, scale = (each.to(x.device, exact) for each in (center, scale))
+    return ((x.to(exact) - center) * scale).to(x.dtype)
 
 
 def contract(

@@ -280,7 +280,10 @@ class LearnedAxialEncoder(Encoder):
         std: float = 0.02,
         generator: torch.Generator | None = None,
     ) -> None:
+        if not isinstance(lengths, Sequence) or not lengths:
+            raise TypeError(f"lengths must be one for each axis, as (50, 50); got {lengths!r}")
         require_counts(dim=dim, **{f"lengths[{i}]": length for i, length in enumerate(lengths)})
+        require_counts(**{f"axis_dims[{i}]": n for i, n in enumerate(axis_dims or ())})
         require_positive(std=std)
         order = tuple(axis_order or range(len(lengths)))
         if reduce not in ("concatenate", "sum") or sorted(order) != list(range(len(lengths))):
@@ -348,7 +351,7 @@ class LearnedAxialEncoder(Encoder):
                 not resampled.
         """
         lengths = tuple(len(codes) for codes in self.codes)
-        if len(shape) != len(lengths) or min(shape) < 1:
+        if not isinstance(shape, Sequence) or len(shape) != len(lengths) or min(shape) < 1:
             raise ValueError(f"shape must have {len(lengths)} sizes of 1 or more; got {shape}")
         if not resample and any(map(operator.gt, shape, lengths)):
             raise ValueError(

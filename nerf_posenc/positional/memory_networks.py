@@ -9,6 +9,8 @@ from torch import Tensor
 
 from nerf_posenc.core.encoder import (
     Encoder,
+    inside_transform,
+    is_recorded,
     require_counts,
     require_embeddings,
     require_positive,
@@ -99,7 +101,8 @@ class MemN2NPositionEncoder(Encoder):
         # (*batch, length): j / J of each word in its sentence, which may be empty.
         share = word / lengths[..., None].clamp(min=1).double()
         weights = self._weights(share).to(embeddings)
-        return embeddings * weights.where((word <= lengths[..., None])[..., None], 0)
+        # What the padding holds, which may be no number, does not count.
+        return torch.where((word <= lengths[..., None])[..., None], embeddings * weights, 0)
 
     def extra_repr(self) -> str:
         """Show all that changes the weights."""
@@ -177,8 +180,11 @@ class TemporalEncoder(Encoder):
 def _require_lengths(lengths: Tensor, padded: Tensor) -> None:
     require_tensor(lengths, "lengths")
     batch, longest = padded.shape[:-2], padded.shape[-2]
+    if lengths.is_floating_point():
+        raise TypeError(f"lengths must be integers; got {lengths.dtype}")
+    has_values = lengths.numel() and not (inside_transform() or is_recorded())
     if lengths.shape != batch or (
-        len(lengths.reshape(-1)) and not 0 <= int(lengths.min()) <= int(lengths.max()) <= longest
+        has_values and not 0 <= int(lengths.min()) <= int(lengths.max()) <= longest
     ):
         raise ValueError(
             f"lengths must be numbers from 0 to {longest}, of shape {tuple(batch)}; got "

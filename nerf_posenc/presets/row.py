@@ -140,7 +140,7 @@ class PresetTable(Mapping[str, Preset]):
             return self._names[name]
         # Of nerfacto: nerfstudio-nerfacto, then what is spelled alike.
         near = [known for known in self._names if str(name) in known.split("-")]
-        near = near or difflib.get_close_matches(str(name), self._names, n=3, cutoff=0.75)
+        near = near or difflib.get_close_matches(str(name).lower(), self._names, n=3, cutoff=0.75)
         guess = f"did you mean {' or '.join(near)}? " if near else ""
         raise ValueError(
             f"no preset {name!r}; {guess}find_encodings(text) searches presets, lines and classes"

@@ -98,9 +98,10 @@ class _OfModule(Encoder):
 
     def __init__(self, module: nn.Module, in_dim: int) -> None:
         out_dim = getattr(module, "out_dim", None)
-        if not isinstance(out_dim, int):
+        if not isinstance(out_dim, int) or isinstance(out_dim, bool) or out_dim < 1:
             raise TypeError(
-                f"{type(module).__name__} needs an attribute out_dim, the number of its features"
+                f"{type(module).__name__} needs an attribute out_dim, the number of its features, "
+                f"1 or more; got {out_dim!r}"
             )
         super().__init__(in_dim, out_dim)
         self.module = module

@@ -43,7 +43,7 @@ def begin_fit(kind: Kind[Config], name: FitName, config: Config) -> Fit[Config]:
     """
     try:
         model, description = kind.build(name, config, torch.Generator().manual_seed(config.seed))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, AssertionError) as error:
         raise BuildError(f"{type(error).__name__}: {error}") from error
     problem = kind.problem(model.to(config.device), description, config)
     state = FitState(model, problem.optimizer, config.steps, limit_seconds=config.seconds)
