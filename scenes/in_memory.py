@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,24 +27,27 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-4
 
 
-def record_in_memory(pixels: Any) -> Decoded:
+def record_in_memory(pixels: Any, *, is_light: bool = False) -> Decoded:
     """Take an array or a tensor for what a file of an image holds.
 
     Args:
         pixels: ``(height, width)`` or ``(height, width, 3 or 4)``. Booleans count as 0 and 1;
             unsigned integers of 8 or 16 bits as shares of the largest; floating-point values are in
-            [0, 1], or linear light with values above 1. Colors are not multiplied by the opacity.
+            [0, 1], or linear light of any value. Colors are not multiplied by the opacity.
+        is_light: whether floating-point values are linear light.
 
     Raises:
-        SceneError: If they are of another shape or type, negative or not finite.
+        SceneError: If they are of another shape or type, negative, not finite, or above 1 without
+            being light.
     """
     mode = getattr(pixels, "mode", None)
     if isinstance(mode, str) and mode not in ("1", "L", "I;16", "F", "RGB", "RGBA"):
         raise SceneError(f"an image of Pillow must be converted to RGB first; its mode is {mode}")
     array = numbers(pixels, "an image")
     if array.dtype.kind != "f" and array.dtype not in (np.uint8, np.uint16):
+        cure = "; give .astype(np.uint8) if they are 0 to 255" if array.dtype.kind in "iu" else ""
         raise SceneError(
-            f"an image must be of uint8, uint16 or floating-point numbers; got {array.dtype}"
+            f"an image must be of uint8, uint16 or floating-point numbers; got {array.dtype}{cure}"
         )
     if array.dtype.kind == "f":
         known = array[~np.isnan(array)]
@@ -53,12 +56,19 @@ def record_in_memory(pixels: Any) -> Decoded:
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (3, 4)):
         raise SceneError(
             f"an image must be (height, width) or (height, width, 3 or 4); got {array.shape}"
+            f"{_cure_of_shape(array.shape)}"
         )
     array = array[..., None] if array.ndim == 2 else array
     has_alpha = array.shape[2] == 4
     colors = array[..., :3] if has_alpha else array
     is_missing = np.isnan(colors).any(-1) if array.dtype.kind == "f" else None
-    is_light = array.dtype.kind == "f" and bool((colors > 1).any())
+    if is_light and array.dtype.kind != "f":
+        raise SceneError(f"light is of floating-point numbers; got {array.dtype}")
+    if not is_light and array.dtype.kind == "f" and (colors > 1).any():
+        raise SceneError(
+            f"an image of floating-point numbers must be in [0, 1]; got values up to "
+            f"{np.nanmax(colors):g}. Divide by 255, or give uint8; for linear light give light=True"
+        )
     return Decoded(
         colors if is_missing is None else np.where(is_missing[..., None], 0, colors),
         array[..., 3] if has_alpha else None,
@@ -67,9 +77,21 @@ def record_in_memory(pixels: Any) -> Decoded:
     )
 
 
-def image_in_memory(pixels: Any) -> Image:
+def _cure_of_shape(shape: Sequence[int]) -> str:
+    """What makes an image of an array of another shape, as models have it; nothing if unknown."""
+    if len(shape) == 3 and shape[2] == 1:
+        return "; give image[..., 0]"
+    if len(shape) == 3 and shape[0] in (3, 4):
+        return "; give image.permute(1, 2, 0), or np.moveaxis(image, 0, -1)"
+    if len(shape) == 4 and shape[0] == 1 and shape[1] in (3, 4):
+        return "; give image[0].permute(1, 2, 0)"
+    return ""
+
+
+def image_in_memory(pixels: Any, *, is_light: bool = False) -> Image:
     """Make an image of an array or a tensor, as `record_in_memory` takes it."""
-    return image_of(record_in_memory(pixels), name="image", source="image in memory")
+    record = record_in_memory(pixels, is_light=is_light)
+    return image_of(record, name="image", source="image in memory")
 
 
 def weights_in_memory(values: Any, name: str = "a mask") -> Float[Tensor, "height width"]:

@@ -378,3 +378,29 @@ def test_modes_that_a_notebook_has_set_change_nothing(
         assert torch.get_default_dtype() == torch.float64
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("array", "cure"),
+    [
+        (np.full((8, 12, 3), 255.0), "Divide by 255, or give uint8; .* light=True"),
+        (np.zeros((8, 12, 3), np.int64), r"give \.astype\(np\.uint8\)"),
+        (torch.zeros(3, 8, 12), r"give image\.permute\(1, 2, 0\)"),
+        (torch.zeros(1, 3, 8, 12), r"give image\[0\]\.permute\(1, 2, 0\)"),
+        (np.zeros((8, 12, 1), np.uint8), r"give image\[\.\.\., 0\]"),
+    ],
+)
+@pytest.mark.usefixtures("own_folder")
+def test_arrays_in_other_units_or_orders_are_refused_with_the_cure(array: Any, cure: str) -> None:
+    with pytest.raises(ValueError, match=cure):
+        fit(image=array, steps=1, quiet=True)
+    assert not Path("runs").exists()
+
+
+@pytest.mark.usefixtures("own_folder", "no_report")
+def test_light_is_fitted_where_it_is_said_to_be_light() -> None:
+    light = np.random.default_rng(0).random((12, 16, 3)) * 300
+    run = fit(image=light, light=True, steps=2, encodings=["none"], quiet=True, figures=False)
+    assert "mu_psnr_db" in run.scores["none"]
+    with pytest.raises(ValueError, match="light is of floating-point numbers; got uint8"):
+        fit(image=light.astype(np.uint8), light=True, steps=2, quiet=True)

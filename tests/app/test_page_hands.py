@@ -9,6 +9,7 @@ import pytest
 
 from nerf_posenc_app.kinds.coordinates import PSNR, SSIM
 from nerf_posenc_app.report.page import write_page
+from nerf_posenc_app.values.finding import find
 from nerf_posenc_app.values.measures import Measure
 from tests.app.test_page import about, results_for, smooth_image, with_scores
 from tests.app.test_page import page as page
@@ -22,7 +23,7 @@ def test_the_headline_is_that_of_the_metrics(browser: Any, tmp_path: Path) -> No
     original = smooth_image(96, 144)
     found = results_for(original)[:2]
     results = [with_scores(r, psnr_db=20.0 + 7.26 * i) for i, r in enumerate(found)]
-    write_page(tmp_path / "page.html", about(), results)
+    write_page(tmp_path / "page.html", about(finding=find(results, PSNR)), results)
     opened = browser.new_page()
     opened.goto((tmp_path / "page.html").as_uri())
     assert opened.locator("h1").inner_text() == (
@@ -30,7 +31,8 @@ def test_the_headline_is_that_of_the_metrics(browser: Any, tmp_path: Path) -> No
         "network, same 290 steps"
     )
     held_out = replace(PSNR, quantity="PSNR, held-out")
-    write_page(tmp_path / "held_out.html", about(measures=(held_out, SSIM)), results)
+    found_there = about(measures=(held_out, SSIM), finding=find(results, held_out))
+    write_page(tmp_path / "held_out.html", found_there, results)
     opened.goto((tmp_path / "held_out.html").as_uri())
     assert "PSNR, held-out 27.26 dB" in opened.locator("h1").inner_text()
     assert "PSNR, held-out (dB)" in opened.locator("#scores").inner_text()

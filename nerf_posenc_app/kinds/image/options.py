@@ -38,6 +38,9 @@ class ImageOptions(PixelOptions):
     images: tuple[str, ...] | None = None
     """Several images, or folders of images; each gets a run of its own."""
 
+    light: bool = False
+    """Fit floating-point pixels as linear light also where the file does not say so."""
+
     held_out: bool = False
     """Fit every second pixel of every second row, and score the pixels between them."""
 

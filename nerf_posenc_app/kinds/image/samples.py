@@ -110,7 +110,7 @@ def sample_notes(options: ImageOptions, image: Image) -> list[str]:
 def _straight(options: ImageOptions, image: Image) -> tuple[Image, Tensor]:
     """Colors of the image that are not laid over a background, and its opacity."""
     if isinstance(options.image, InMemory):
-        record = record_in_memory(options.image.values)
+        record = record_in_memory(options.image.values, is_light=options.light)
     else:
         path = Path(options.image)
         require(path.is_file(), f"--mask alpha: {options.image} is no file with an alpha channel")
