@@ -64,7 +64,7 @@ ACTIVE: dict[str, dict[str, Any]] = {
     "noise, smaller": {"noise": 0.1, "size": 12},
 }
 # Options without a neutral value: they say which models are fitted, and for how long.
-OTHERS = {"images", "mask", "num_bands", "sigma", "max_resolution", "compile", *ACTIVE}
+OTHERS = {"images", "light", "mask", "num_bands", "sigma", "max_resolution", "compile", *ACTIVE}
 
 
 def test_every_option_of_an_image_is_tried() -> None:
@@ -103,7 +103,8 @@ def options_for(kind: str, *changes: dict[str, Any]) -> ImageOptions:
     name = "image.png" if pixels.dtype == np.uint8 else "image.npy"
     if not Path(name).exists():
         np.save(name, pixels) if name == "image.npy" else iio.imwrite(name, pixels)
-    given: dict[str, Any] = {"image": name, **SMALL}
+    # Light above 1 is known from a file, and said of an array.
+    given: dict[str, Any] = {"image": name, "light": kind == "light", **SMALL}
     for change in changes:
         given |= change
     image: Any = given["image"]

@@ -117,10 +117,10 @@ class ImageKind(CoordinateKind[ImageOptions]):
             image = open_image(
                 name, max_pixels=options.max_pixels, pattern_size=options.size or 512, as_light=True
             )
-        if options.light:
-            is_float = image.pixels.is_floating_point()
-            require(is_float, f"--light needs floating-point pixels; {name} has integers")
-            image = replace(image, is_light=True)
+            if options.light:
+                is_float = image.pixels.is_floating_point()
+                require(is_float, f"--light needs floating-point pixels; {name} has integers")
+                image = replace(image, is_light=True)
         # Masked before it is reduced, and light before it is mapped: means are of light, and what
         # no mask leaves says nothing of the curve.
         if options.mask is not None or options.weights is not None:
