@@ -117,6 +117,10 @@ class System(Protocol):
         """Remarks on the data that a reader of the table should know."""
         ...
 
+    def guess(self) -> Mapping[str, float]:
+        """Scores of the most frequent answers of the training data, without a model."""
+        ...
+
     def data(self) -> Iterable[Tensor]:
         """All data as tensors, which tell whether a run is resumed with what it was begun with."""
         ...

@@ -3,7 +3,7 @@
 import copy
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -18,7 +18,8 @@ from nerf_posenc_app.options import CommonOptions, Range, UsageError, require
 from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.blocks import Evaluation, Passage
 from nerf_posenc_app.values.measures import Measure, TrainingScore
-from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.names import GUESS, FitName
+from nerf_posenc_app.values.results import Result
 from nerf_posenc_sequences import SequenceError, open_sequence
 from nerf_posenc_sequences.ensemble import Ensemble, member_batches, member_losses
 from nerf_posenc_sequences.system import System, SystemOptions
@@ -104,6 +105,19 @@ class TaskKind(Kind[TaskOptions]):
             lr=options.lr or defaults.lr,
             precision="float32" if options.precision == "auto" else options.precision,
         )
+
+    def references(self, config: TaskOptions) -> Mapping[str, Callable[[], Result]]:
+        """What a guess scores."""
+
+        def compute() -> Result:
+            return Result(
+                name=FitName(GUESS),
+                seconds=0.0,
+                evaluation=Evaluation(self.system.guess()),
+                is_reference=True,
+            )
+
+        return {GUESS: compute}
 
     def measures(self, config: TaskOptions) -> Sequence[Measure]:
         """Measures of the system."""

@@ -8,7 +8,7 @@ from typing import Literal
 
 from nerf_posenc.training.recipes import EncodingRecipe, get_recipe
 from nerf_posenc_app.values.measures import Measure, score_text
-from nerf_posenc_app.values.names import BASELINE, FitName
+from nerf_posenc_app.values.names import BASELINE, GUESS, FitName
 from nerf_posenc_app.values.results import Result
 
 Verdict = Literal["gains", "loses", "unclear", "behind", "reaches", "doubtful"]
@@ -144,6 +144,9 @@ class _Search:
     def verdict(self) -> tuple[Verdict, str]:
         """What the best fit does, and the sentence that says so."""
         best, reference = self.fits[0], next(iter(self.references), None)
+        if reference is not None and reference.name.encoding == GUESS:
+            # What is no better than a guess is said; that others are better goes without saying.
+            reference = reference if self._score(reference) > self._score(best) else None
         quantity = self.measure.quantity
         if reference is not None and self._score(reference) > self._score(best):
             ahead = f"{reference.label}, {quantity} {self._text(reference)}"
@@ -152,7 +155,11 @@ class _Search:
         others = [fit for fit in self.fits if fit is not self.baseline]
         if self.baseline is None or not others:
             named = [_in_sentence(fit.name) + f" {self._text(fit)}" for fit in self.fits[1:]]
-            named += [f"{fit.label} {self._text(fit)}" for fit in self.references]
+            named += [
+                f"{fit.label} {self._text(fit)}"
+                for fit in self.references
+                if fit.name.encoding != GUESS
+            ]
             found = f"{_does(best.name, 'reach')} {quantity} {self._text(best)}"
             return "reaches", ", ".join([found, *named])
         beside = "" if reference is None else f"; {reference.label} reaches {self._text(reference)}"
@@ -252,16 +259,27 @@ def _in_common(best: Result, baseline: Result) -> str:
     if rows[0] is None or rows[1] is None:
         # Sequences: one model, with encodings that have parameters or not.
         is_same = best.parameters == baseline.parameters
-    else:
-        is_same = (rows[0].network, rows[0].layers) == (rows[1].network, rows[1].layers)
+        return "" if not is_same else f", same network{_same_steps(best, baseline)}"
+    is_same = (rows[0].network, rows[0].layers) == (rows[1].network, rows[1].layers)
     network = ", same network" if is_same else ", another network"
     if is_same and best.parameters > baseline.parameters:
         # The first layer has a weight for each feature.
         network += " with a wider first layer"
-    return network + (f", same {best.steps:,} steps" if best.steps == baseline.steps else "")
+    return network + _same_steps(best, baseline)
+
+
+def _same_steps(best: Result, baseline: Result) -> str:
+    return f", same {best.steps:,} steps" if best.steps == baseline.steps else ""
 
 
 def _is_unclear(best: Result, baseline: Result, measure: Measure) -> bool:
-    """Whether the scores of several seeds overlap."""
+    """Whether seeds overlap, or shares of few test examples differ by less than chance."""
     a, b = ([s[measure.name] for s in fit.evaluation.by_seed] for fit in (best, baseline))
-    return len(a) > 1 and len(b) > 1 and min(a) <= max(b) and min(b) <= max(a)
+    if len(a) > 1 and len(b) > 1 and min(a) <= max(b) and min(b) <= max(a):
+        return True
+    if measure.count is None:
+        return False
+    shares = [fit.scores[measure.name] / 100 for fit in (best, baseline)]
+    # Of the difference of two shares, each with the variance p (1 - p) / n.
+    error = math.sqrt(sum(share * (1 - share) for share in shares) / measure.count)
+    return abs(shares[0] - shares[1]) < 2 * error

@@ -20,6 +20,7 @@ class Measure:
         digits: digits that are shown after the point.
         higher_is_better: whether a gain is more of it.
         meaning: one sentence for the report.
+        count: number of test examples that it is a share of; None for other measures.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Measure:
     digits: int = 2
     higher_is_better: bool = True
     meaning: str = ""
+    count: int | None = None
 
     @property
     def label(self) -> str:

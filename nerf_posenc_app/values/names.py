@@ -6,6 +6,8 @@ from urllib.parse import quote
 
 BASELINE = "none"
 """Name of the fit that gains are relative to: the one without an encoding."""
+GUESS = "guess"
+"""Name of the reference that no model was trained for: the most frequent answer."""
 GIVEN = "given"
 """Name of the reference that shows what was fitted, where that is not the original."""
 

@@ -199,15 +199,22 @@ def _told(relations: list[Relation]) -> tuple[Words, ...]:
 
 
 def _two_arguments(rng: random.Random) -> Story:
-    relations = _relations(rng, rng.randint(3, 4))
-    fact = rng.randrange(len(relations))
-    a, direction, b = relations[fact]
-    questions: list[tuple[Words, str]] = [
-        (("what", "is", direction, "of", "the", b), a),
-        (("what", "is", "the", a, direction, "of"), b),
-    ]
-    question, answer = rng.choice(questions)
-    return Story(_told(relations), question, answer, (fact,))
+    """A question whose words stand in two sentences, so that their order decides.
+
+    To "what is north of the hall", the sentences "the attic is north of the hall" and "the hall is
+    north of the bath" have the same words of the question.
+    """
+    while True:
+        relations = _relations(rng, rng.randint(3, 4))
+        questions: list[tuple[Words, str, int]] = []
+        for fact, (a, direction, b) in enumerate(relations):
+            if any((c, way) == (b, direction) for c, way, _ in relations):
+                questions.append((("what", "is", direction, "of", "the", b), a, fact))
+            if any((way, c) == (direction, a) for _, way, c in relations):
+                questions.append((("what", "is", "the", a, direction, "of"), b, fact))
+        if questions:
+            question, answer, fact = rng.choice(questions)
+            return Story(_told(relations), question, answer, (fact,))
 
 
 def _directions(rng: random.Random) -> Story:

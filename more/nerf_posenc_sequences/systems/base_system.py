@@ -1,5 +1,9 @@
 """What most systems have in common."""
 
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
 from nerf_posenc.training import schedules
 
 _FEW = 100
@@ -15,6 +19,20 @@ class BaseSystem:
     def schedule(self, progress: float) -> float:
         """Warm-up over the first 5%, then a cosine."""
         return schedules.warmup_cosine(progress)
+
+
+def guessed(train: Int[Tensor, " n"], test: Int[Tensor, " m"], size: int) -> tuple[float, float]:
+    """Bits and percent right of guesses by how frequent answers are in training.
+
+    Args:
+        train: answers of the training data, from 0 on.
+        test: true answers.
+        size: number of different answers.
+    """
+    # One more of each, for answers that do not occur in training.
+    counts = torch.bincount(train, minlength=size).double() + 1
+    bits = -(counts / counts.sum()).log2()[test].mean()
+    return float(bits), 100 * float((test == counts.argmax()).double().mean())
 
 
 def few_tested(what: str, *counts: int) -> list[str]:

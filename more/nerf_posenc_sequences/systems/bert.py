@@ -28,7 +28,7 @@ from nerf_posenc_sequences.systems.attention_maps import (
     recording,
     self_attentions,
 )
-from nerf_posenc_sequences.systems.base_system import BaseSystem
+from nerf_posenc_sequences.systems.base_system import BaseSystem, guessed
 
 _CLASS, _SEPARATOR, _MASK, _UNKNOWN = range(4)
 _SPECIALS = ("[CLS]", "[SEP]", "[MASK]", "<unknown>")
@@ -128,6 +128,13 @@ class BertSystem(BaseSystem):
     def num_masked(self) -> int:
         """Words of an example that are predicted."""
         return max(1, round(_MASKED_SHARE * (self.length - 3)))
+
+    def guess(self) -> dict[str, float]:
+        """Words by how frequent they are, and either answer for pairs."""
+        _, targets = self._tested()
+        known = targets[:, :-1].flatten()
+        bits, percent = guessed(self.train, known[known >= 0], len(self.vocabulary))
+        return {_BITS.name: bits, _ACCURACY.name: percent, _NEXT.name: 50.0}
 
     def summary(self) -> list[str]:
         """Lines that are printed before the first fit."""

@@ -26,7 +26,7 @@ from nerf_posenc_sequences.systems.attention_maps import (
     recording,
     self_attentions,
 )
-from nerf_posenc_sequences.systems.base_system import BaseSystem
+from nerf_posenc_sequences.systems.base_system import BaseSystem, guessed
 from nerf_posenc_sequences.systems.language_report import (
     ACCURACY,
     BITS,
@@ -133,6 +133,12 @@ class LanguageSystem(BaseSystem):
         """Text of predicted numbers; what is no character of the training text is a ``?``."""
         known = len(self.alphabet)
         return "".join(self.alphabet[i] if i < known else "?" for i in symbols.tolist())
+
+    def guess(self) -> dict[str, float]:
+        """Characters by how frequent they are."""
+        bits, percent = guessed(self.train, self.test, self.num_symbols)
+        last = self.measures[-1].name
+        return {BITS.name: bits, PERPLEXITY.name: 2**bits, ACCURACY.name: percent, last: bits}
 
     def summary(self) -> list[str]:
         """Lines that are printed before the first fit."""

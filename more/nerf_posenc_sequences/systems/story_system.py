@@ -1,6 +1,7 @@
 """What systems that answer questions about stories have in common."""
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from nerf_posenc_app.values.blocks import Evaluation, Passage
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_sequences.data.types import Stories
 from nerf_posenc_sequences.errors import SequenceError
-from nerf_posenc_sequences.systems.base_system import BaseSystem, few_tested
+from nerf_posenc_sequences.systems.base_system import BaseSystem, few_tested, guessed
 from nerf_posenc_sequences.systems.story_batches import (
     StoryInputs,
     StoryTensors,
@@ -50,12 +51,14 @@ class StorySystem(BaseSystem, ABC):
     hops: int
     hop_name = "hop"
     hops_are = "hops"
-    measures: tuple[Measure, ...] = MEASURES
+    measures: tuple[Measure, ...]
 
     def __init__(self, data: Stories, *, max_memories: int) -> None:
         self.name, self.source, self.stories = data.name, data.source, data
         self.format = story_format(data, max_memories=max_memories)
         self.tests = [encode_stories(task.test, self.format) for task in data.tasks]
+        count = sum(len(rows) for rows in self.tests)
+        self.measures = tuple(replace(measure, count=count) for measure in MEASURES)
 
     def _require_sizes(self) -> None:
         if self.width < 2 or self.hops < 1:
@@ -86,6 +89,15 @@ class StorySystem(BaseSystem, ABC):
     def notes(self) -> list[str]:
         """Whether few questions are tested."""
         return few_tested("question", *(len(rows) for rows in self.tests))
+
+    def guess(self) -> dict[str, float]:
+        """The most frequent answer of each task."""
+        right = []
+        for task, rows in zip(self.stories.tasks, self.tests, strict=True):
+            train = encode_stories(task.train, self.format).answers
+            right.append(guessed(train, rows.answers, len(self.format.words))[1])
+        percent = sum(right) / len(right)
+        return {"error_percent": 100 - percent, "accuracy_percent": percent}
 
     def description(self, encoding: str) -> dict[str, Any]:
         """Arguments of the model, and the vocabulary."""

@@ -74,7 +74,9 @@ def test_a_run_prints_a_table_and_writes_what_compare_and_resume_read(
     )
     metrics = read_metrics(Path("run"))
     assert metrics.data.kind == "task"
-    none, rotary = metrics.fits
+    none, rotary, guess = metrics.fits
+    assert guess.is_reference
+    assert guess.scores["bits_per_character"] > none.scores["bits_per_character"] - 1
     assert none.scores["perplexity"] == pytest.approx(2 ** none.scores["bits_per_character"])
     entries = json.loads(Path("run/metrics.json").read_text())["fits"]
     gained = none.scores["bits_per_character"] - rotary.scores["bits_per_character"]
@@ -143,8 +145,10 @@ def test_runs_of_one_model_are_compared_and_of_different_ones_refused(
     assert train_fit.main([*SMALL_TASK, "--context", "20", "--quiet", "--out", "c"]) == 0
     capsys.readouterr()
     assert train_fit.main(["compare", "a", "b", "--out", "ab.html"]) == 0
-    rows = capsys.readouterr().out.splitlines()[3:7]
-    assert [row.split("  ")[0] for row in rows] == ["a: none", "a: rotary", "b: none", "b: rotary"]
+    rows = capsys.readouterr().out.splitlines()[3:8]
+    # A guess is the same of both runs.
+    names = ["a: none", "a: rotary", "a: guess", "b: none", "b: rotary"]
+    assert [row.split("  ")[0] for row in rows] == names
     assert float(rows[1].split()[-1]) == pytest.approx(
         float(rows[0].split()[3]) - float(rows[1].split()[3]), abs=0.0015
     )
