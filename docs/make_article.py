@@ -4,6 +4,7 @@ import base64
 import json
 from pathlib import Path
 
+from docs.naive import requirements_table
 from nerf_posenc.images import resize_area
 from scenes import open_image
 
@@ -38,6 +39,7 @@ def page() -> str:
     for mark, content in (
         ("/* article.css */", (FOLDER / "article.css").read_text()),
         ("/* cat */", cat()),
+        ("/* requirements */", json.dumps(requirements_table())),
         ("/* models */", (FOLDER / "models.json").read_text().strip().replace("<", "\\u003c")),
         ("/* orbit */", json.dumps(ORBIT.read_text()).replace("<", "\\u003c")),
         ("/* pure */", joined(PURE)),

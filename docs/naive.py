@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
+from nerf_posenc import LearnedPositionEncoder, SinusoidalEncoder
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -73,36 +73,58 @@ def sinusoidal_codes(length: int, *, dim: int = 64) -> Float[Tensor, "length dim
 
 @dataclass(frozen=True)
 class Requirements:
-    """Five requirements of a position encoding, and whether a scheme meets them.
+    """Seven requirements of a position encoding, and whether a scheme meets them.
+
+    They are the union of what the usual introductions ask for; `SOURCES` says who asks for which.
 
     Attributes:
-        same_code_at_any_length: a position has the same embedding at every sequence length.
+        distinct: no two positions share an embedding.
         bounded: all values lie in [-1, 1].
-        no_fast_growth: the largest norm grows by less than a factor of 1.2 as the length
-            doubles.
-        equal_offsets_equal_distance: embeddings an offset apart have the same distance at
-            every position and sequence length.
-        all_distinct: no two positions share an embedding.
+        equal_offsets: embeddings an offset apart have the same distance at every position, in
+            sequences of every length.
+        generalizes: a position has the same embedding in longer sequences.
+        deterministic: a position has the same embedding each time.
+        any_length: every length has embeddings, 100,000 as well.
+        full_width: the embeddings have the width of the words that they are added to.
     """
 
-    same_code_at_any_length: bool
+    distinct: bool
     bounded: bool
-    no_fast_growth: bool
-    equal_offsets_equal_distance: bool
-    all_distinct: bool
+    equal_offsets: bool
+    generalizes: bool
+    deterministic: bool
+    any_length: bool
+    full_width: bool
+
+
+SOURCES = {
+    "distinct": "Kazemnejad 2019; Vaswani et al. 2017",
+    "bounded": "Kazemnejad 2019",
+    "equal_offsets": "Kazemnejad 2019, across lengths; Vaswani et al. 2017, as a linear map",
+    "generalizes": "Kazemnejad 2019; Vaswani et al. 2017",
+    "deterministic": "Kazemnejad 2019",
+    "any_length": "Vaswani et al. 2017, longer than in training",
+    "full_width": "Vaswani et al. 2017, so that both can be added",
+}
+"""Where each requirement is asked for."""
+
+_VERY_LONG = 100_000
 
 
 def check_requirements(
     scheme: Scheme,
     *,
+    width: int = 64,
     lengths: Sequence[int] = (128, 256, 512),
     offsets: Sequence[int] = (1, 2, 5, 30),
     tolerance: float = 1e-4,
 ) -> Requirements:
-    """Check a scheme against the five requirements of a position encoding.
+    """Check a scheme against the requirements of a position encoding.
 
     Args:
-        scheme: function from a length to the embeddings of its positions.
+        scheme: function from a length to the embeddings of its positions. A length that it cannot
+            embed raises a ValueError.
+        width: width of the words that the embeddings are added to.
         lengths: lengths to try, two or more, rising, each at least twice the one before.
         offsets: offsets to compare, below the smallest length.
         tolerance: largest difference that counts as equal.
@@ -114,7 +136,7 @@ def check_requirements(
         ValueError: If the lengths or offsets do not fit.
 
     Examples:
-        >>> check_requirements(sinusoidal_codes).equal_offsets_equal_distance
+        >>> check_requirements(sinusoidal_codes).equal_offsets
         True
     """
     rises = all(b >= 2 * a for a, b in itertools.pairwise(lengths))
@@ -123,24 +145,85 @@ def check_requirements(
             "give two lengths or more, each at least twice the one before, and offsets below the "
             f"first; got {tuple(lengths)} and {tuple(offsets)}"
         )
-    codes = [scheme(length).double() for length in lengths]
-    first = codes[0]
-    norms = [code.norm(dim=1).max() for code in codes]
+    tried = [codes for length in lengths if (codes := _codes(scheme, length)) is not None]
+    # What has no embeddings even at the first length meets nothing.
+    if not tried:
+        return Requirements(*[False] * len(SOURCES))
+    first, longest = tried[0], tried[-1]
     distances = {
-        offset: torch.cat([(code[offset:] - code[:-offset]).norm(dim=1) for code in codes])
+        offset: torch.cat([(code[offset:] - code[:-offset]).norm(dim=1) for code in tried])
         for offset in offsets
     }
-    longest = codes[-1]
     gaps = torch.cdist(longest, longest, compute_mode="donot_use_mm_for_euclid_dist")
     gaps.fill_diagonal_(torch.inf)
+    again = _codes(scheme, lengths[0])
     return Requirements(
-        same_code_at_any_length=all(
-            bool((code[: len(first)] - first).abs().max() <= tolerance) for code in codes
-        ),
-        bounded=all(bool(code.abs().max() <= 1 + tolerance) for code in codes),
-        no_fast_growth=all(bool(b < 1.2 * a) for a, b in itertools.pairwise(norms)),
-        equal_offsets_equal_distance=all(
+        distinct=bool(gaps.min() > tolerance),
+        bounded=all(bool(code.abs().max() <= 1 + tolerance) for code in tried),
+        equal_offsets=all(
             bool(d.max() - d.min() <= tolerance * d.max()) for d in distances.values()
         ),
-        all_distinct=bool(gaps.min() > tolerance),
+        generalizes=all(
+            bool((code[: len(first)] - first).abs().max() <= tolerance) for code in tried
+        ),
+        deterministic=again is not None and torch.equal(again, first),
+        any_length=len(tried) == len(lengths) and _codes(scheme, _VERY_LONG) is not None,
+        full_width=first.shape[1] == width,
     )
+
+
+def _codes(scheme: Scheme, length: int) -> Tensor | None:
+    """Embeddings of a length in float64; None if the scheme has none."""
+    try:
+        return scheme(length).detach().double()
+    except ValueError:
+        return None
+
+
+def drawn_codes(length: int) -> Float[Tensor, "length 64"]:
+    """Numbers drawn anew each time."""
+    return 2 * torch.rand(length, 64) - 1
+
+
+def one_sine(length: int) -> Float[Tensor, "length 1"]:
+    """A single sine, so slow that it does not repeat."""
+    return torch.sin(1e-3 * index_codes(length))
+
+
+def trained_table(length: int) -> Float[Tensor, "length 64"]:
+    """A learned embedding for each of 512 positions."""
+    generator = torch.Generator().manual_seed(0)
+    return LearnedPositionEncoder(512, 64, generator=generator).table(length)
+
+
+SCHEMES: dict[str, Scheme] = {
+    "index": index_codes,
+    "index / length": normalized_index_codes,
+    "binary digits": binary_codes,
+    "drawn at random": drawn_codes,
+    "one slow sine": one_sine,
+    "trained table": trained_table,
+    "sinusoids": sinusoidal_codes,
+}
+"""Ways to write a position down, the simplest first."""
+
+
+def requirements_table() -> list[list[str]]:
+    """Schemes by requirements: a row of headings, then one for each scheme, with yes and no."""
+    rows = [["", *(field.name.replace("_", " ") for field in fields(Requirements))]]
+    for name, scheme in SCHEMES.items():
+        found = astuple(check_requirements(scheme))
+        rows.append([name, *("yes" if met else "no" for met in found)])
+    return rows
+
+
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as a table of Markdown, what fails in bold."""
+    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    return "\n".join(
+        f"| {' | '.join('**no**' if cell == 'no' else cell for cell in line)} |" for line in lines
+    )
+
+
+if __name__ == "__main__":
+    print(markdown(requirements_table()))

@@ -1,24 +1,27 @@
 """The requirements of a position encoding, at the edge of each."""
 
+import json
 import math
+import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
-from docs.naive import binary_codes, check_requirements, normalized_index_codes, sinusoidal_codes
+from docs.naive import (
+    binary_codes,
+    check_requirements,
+    drawn_codes,
+    markdown,
+    normalized_index_codes,
+    requirements_table,
+    sinusoidal_codes,
+    trained_table,
+)
 
-
-def growing(by: float, length: int) -> Tensor:
-    """Codes whose largest norm grows by this factor as the length doubles."""
-    line = torch.linspace(0, 1, length, dtype=torch.float64)[:, None]
-    return line * torch.tensor(by).double() ** math.log2(length)
-
-
-@pytest.mark.parametrize(("by", "holds"), [(1.0, True), (1.15, True), (1.25, False), (1.9, False)])
-def test_growth_is_fast_from_a_fifth_per_doubling(by: float, holds: bool) -> None:
-    assert check_requirements(lambda length: growing(by, length)).no_fast_growth == holds
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(("size", "holds"), [(1.0, True), (-1.0, True), (1.01, False), (-2, False)])
@@ -32,14 +35,14 @@ def test_codes_are_the_same_within_the_tolerance(off: float, holds: bool) -> Non
     def scheme(length: int) -> Tensor:
         return sinusoidal_codes(length) + off * math.log2(length / 128)
 
-    assert check_requirements(scheme, lengths=(128, 256)).same_code_at_any_length == holds
-    assert check_requirements(scheme, lengths=(128, 256), tolerance=1e-3).same_code_at_any_length
+    assert check_requirements(scheme, lengths=(128, 256)).generalizes == holds
+    assert check_requirements(scheme, lengths=(128, 256), tolerance=1e-3).generalizes
 
 
 @pytest.mark.parametrize(("step", "holds"), [(5e-5, False), (2e-4, True)])
 def test_codes_are_distinct_beyond_the_tolerance(step: float, holds: bool) -> None:
     found = check_requirements(lambda length: torch.arange(length)[:, None].double() * step)
-    assert found.all_distinct == holds
+    assert found.distinct == holds
 
 
 @pytest.mark.parametrize(
@@ -70,3 +73,31 @@ def test_sinusoidal_codes_are_32_pairs_of_unit_length() -> None:
     codes = sinusoidal_codes(5)
     assert codes.shape == (5, 64)
     torch.testing.assert_close(codes.norm(dim=1), torch.full((5,), math.sqrt(32)))
+
+
+def test_a_scheme_without_embeddings_for_a_length_fails_at_any_length() -> None:
+    found = check_requirements(lambda length: binary_codes(length, num_bits=8))
+    assert not found.any_length
+    assert found.distinct
+    assert check_requirements(sinusoidal_codes).any_length
+    assert not any(
+        vars(check_requirements(lambda length: binary_codes(length, num_bits=2))).values()
+    )
+
+
+def test_what_is_drawn_anew_is_not_deterministic() -> None:
+    assert not check_requirements(drawn_codes).deterministic
+    assert check_requirements(trained_table).deterministic
+
+
+@pytest.mark.parametrize("page", ["docs/why_sinusoids.md", "docs/encoders/sequence.md"])
+def test_pages_show_what_is_measured(page: str) -> None:
+    table = markdown(requirements_table())
+    assert table in (ROOT / page).read_text(encoding="utf-8")
+
+
+def test_the_article_shows_what_is_measured() -> None:
+    article = (ROOT / "docs/article.html").read_text(encoding="utf-8")
+    shown = re.search(r'<script id="measured-requirements"[^>]*>(.*?)</script>', article)
+    assert shown is not None
+    assert json.loads(shown[1]) == requirements_table()

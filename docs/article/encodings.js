@@ -50,37 +50,8 @@ function sinusoidal(position, width = 64, base = 10000) {
   return embedding;
 }
 
-// Another number at every call.
-const anew = seeded(9);
-
-const SCHEMES = {
-  index: (t) => [t],
-  "index / length": (t, length) => [t / Math.max(1, length - 1)],
-  "binary digits": (t) => Array.from({ length: 8 }, (_, k) => (t >> k) & 1),
-  "drawn at random": () => Array.from({ length: 8 }, anew),
-  "one sine": (t) => [Math.sin(t / 4)],
-  sinusoids: (t) => sinusoidal(t, 16),
-};
-
 const dot = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
 const distance = (a, b) => Math.sqrt(a.reduce((sum, value, i) => sum + (value - b[i]) ** 2, 0));
-
-// The requirements of a position encoding, each measured on 48 positions.
-function requirements(scheme, length = 48) {
-  const at = (t, n = length) => SCHEMES[scheme](t, n), all = Array.from({ length }, (_, t) => at(t));
-  const steps = (offset) => all.slice(offset).map((code, t) => distance(code, all[t]));
-  const spread = (values) => Math.max(...values) - Math.min(...values);
-  let nearest = Infinity;
-  for (let a = 0; a < length; a++) for (let b = 0; b < a; b++) nearest = Math.min(nearest, distance(all[a], all[b]));
-  return {
-    "the same at any length": distance(at(10, 20), at(10, 60)) < 1e-9
-      && Math.abs(distance(at(1, 20), at(0, 20)) - distance(at(1, 60), at(0, 60))) < 1e-9,
-    bounded: all.every((code) => code.every((value) => Math.abs(value) <= 1)),
-    "equal offsets, equal distances": [1, 5].every((offset) => spread(steps(offset)) < 1e-9),
-    "distinct, by 0.01": nearest > 1e-2,
-    deterministic: distance(at(5), at(5)) === 0,
-  };
-}
 
 // Embedding moved by an offset: each pair rotated by its own angle, whatever the position.
 function shifted(embedding, offset, base = 10000) {
