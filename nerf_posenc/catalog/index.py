@@ -48,6 +48,40 @@ class Found:
     about: str = ""
 
 
+# What the subject calls its encodings, before all that models call them.
+_SUBJECT = (
+    Found(
+        "sinusoidal, positional encoding of the Transformer",
+        "SinusoidalEncoder(512).table(100)",
+        also=("positional embedding", "attention is all you need"),
+        about="Vaswani et al. 2017: a fixed function of the position.",
+    ),
+    Found(
+        "learned, positional embedding",
+        "LearnedPositionEncoder(512, 768).table(100)",
+        also=("nn.Embedding", "trained positional embedding", "positional encoding of BERT"),
+        about="Gehring et al. 2017; Devlin et al. 2019: a trained table of positions.",
+    ),
+    Found(
+        "positional encoding of NeRF",
+        "FourierEncoder(3, 10)",
+        also=("Fourier features of coordinates",),
+        about="Mildenhall et al. 2020: sines and cosines of 2^k pi x.",
+    ),
+    Found(
+        "rotary positional embedding",
+        "RotaryEncoder(128)",
+        also=("RoPE", "positional encoding by rotation"),
+        about="Su et al. 2021: queries and keys rotated by their position.",
+    ),
+    Found(
+        "temporal encoding of memories",
+        "TemporalEncoder(50, 20)",
+        about="Sukhbaatar et al. 2015: a learned embedding of a memory's age.",
+    ),
+)
+
+
 @functools.cache
 def index() -> tuple[Found, ...]:
     """All presets, lines for what is no preset, and exported classes and functions."""
@@ -72,7 +106,7 @@ def index() -> tuple[Found, ...]:
                 about = inspect.getdoc(value) or ""
                 line = f"from {package} import {name}"
                 classes[name] = Found(name, line, about=about.partition("\n\nArgs:")[0])
-    return (*presets, *lines, *classes.values())
+    return (*_SUBJECT, *presets, *lines, *classes.values())
 
 
 def find_encodings(text: str) -> list[Found]:
