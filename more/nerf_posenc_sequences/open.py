@@ -1,7 +1,7 @@
 """From a name or a path to a system with its data."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -90,32 +90,21 @@ def open_sequence(name_or_path: str, options: SystemOptions) -> System:
             f"--model {model} {reason} {_KINDS[type(data)]} ({name_or_path}); it takes "
             f"{', '.join(systems)}"
         )
-    _require_used(options, model)
-    if options.beam != 1 and not isinstance(data, Pairs):
-        raise SequenceError(f"--beam is for pairs, and this is {_KINDS[type(data)]}")
-    return systems[model](data, replace(options, model=model))
+    system = systems[model](data, replace(options, model=model))
+    _require_used(options, system)
+    return system
 
 
-_USED_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "context": ("transformer", "causal", "conv", "bert"),
-        "depth": ("transformer", "causal", "conv", "bert", "indexing"),
-        "heads": ("transformer", "causal", "bert", "indexing"),
-        "hops": ("memn2n", "self-attentive"),
-        "penalty": ("self-attentive",),
-        "tying": ("memn2n",),
-        "beam": ("transformer", "conv"),
-    }
-)
-
-
-def _require_used(options: SystemOptions, model: str) -> None:
+def _require_used(options: SystemOptions, system: System) -> None:
     """Refuse an option that would change nothing."""
     default = SystemOptions()
-    for name, models in _USED_BY.items():
-        if model not in models and getattr(options, name) != getattr(default, name):
+    for field in fields(SystemOptions):
+        is_own = field.name in {*system.uses, "model", "width", "seed"}
+        if not is_own and getattr(options, field.name) != getattr(default, field.name):
+            used = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(system.uses))
             raise SequenceError(
-                f"--{name.replace('_', '-')} is for {', '.join(models)}, and this is {model}"
+                f"--{field.name.replace('_', '-')} changes nothing for the model {system.model} on "
+                f"{system.name}; it takes --width, {used}"
             )
 
 

@@ -20,26 +20,29 @@ class SystemOptions:
     """What a system is built from; None is the default of the system."""
 
     model: str | None = None
-    """Text: transformer (masked), causal, conv, bert; stories: memn2n, memory-network; pairs:
-    transformer, conv; labels: self-attentive. The first by default."""
+    """System to fit: transformer (masked), causal, conv or bert on texts; memn2n or memory-network
+    on stories; transformer or conv on pairs; self-attentive on labels; indexing (default: the first
+    of its data)."""
 
     context: int | None = None
-    """Characters of a training example of a text, or words of bert: 32 masked, 128 causal, 48."""
+    """Length of a training example (default: 32 characters masked, 128 causal, 48 words of
+    bert)."""
 
     width: int | None = None
-    """Width of the embeddings."""
+    """Width of the embeddings (default: 20 to 128, by the system)."""
 
     depth: int | None = None
-    """Number of layers."""
+    """Number of layers (default: 1 to 4, by the system)."""
 
     heads: int | None = None
-    """Attention heads; 4."""
+    """Attention heads (default: 4, of indexing 2)."""
 
     hops: int | None = None
-    """Hops of a memory network, or attention rows of self-attentive."""
+    """Hops of memn2n (default: 3), most facts of memory-network (default: as many as are told), or
+    attention rows of self-attentive (default: 6)."""
 
     penalty: float = 0.3
-    """Weight of the penalty of self-attentive for rows that attend to the same words."""
+    """Weight of the penalty of self-attentive on rows that attend to the same words."""
 
     tying: Tying = "adjacent"
     """How memn2n shares weights between hops."""
@@ -81,6 +84,7 @@ class System(Protocol):
         source: source of the data.
         lesson: what a comparison of its encodings shows, in a sentence or two for the report.
         defaults: how it is trained unless the user says otherwise.
+        uses: options beside ``model``, ``width`` and ``seed`` that change something.
     """
 
     model: str
@@ -88,6 +92,7 @@ class System(Protocol):
     source: str
     lesson: str
     defaults: SystemDefaults
+    uses: frozenset[str]
 
     @property
     def encodings(self) -> Mapping[str, str]:

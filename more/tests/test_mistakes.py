@@ -9,7 +9,7 @@ pytestmark = pytest.mark.usefixtures("own_folder")
 
 # A command line, and words of its error.
 MISTAKES = """
---task stories --depth 3 => --depth is for transformer
+--task stories --depth 3 => --depth changes nothing for the model memn2n
 --align nowhere.png => no image at nowhere.png
 --align cat --size 20 => 32 x 32 pixels are needed
 --align cat --encodings none-eased => no encoding 'none-eased'; did you mean lines-eased
@@ -32,9 +32,10 @@ MISTAKES = """
 --task text.txt --model conv --encodings rotary => takes the encodings none, sinusoidal, learned
 --task text.txt --bands 4 => --bands is for --image
 --image cat --hops 3 => --hops is for --task
---task text.txt --beam 3 => --beam is for pairs
---task text.txt --hops 3 => --hops is for memn2n
---task text.txt --model causal --beam 4 => --beam is for transformer, conv
+--task text.txt --beam 3 => --beam changes nothing for the model transformer
+--task text.txt --hops 3 => --hops changes nothing for the model transformer
+--task text.txt --model causal --beam 4 => --beam changes nothing for the model causal
+--task numbers --context 7 => --context changes nothing for the model transformer on numbers
 --task text.txt --penalty 0 => --penalty is for self-attentive
 --task chapters --penalty -1 => must be 0 or more
 --task table.csv => table.csv is no text to read

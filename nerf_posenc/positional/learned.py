@@ -12,6 +12,7 @@ from nerf_posenc.core.encoder import (
     Encoder,
     inside_transform,
     require_counts,
+    require_embeddings,
     require_positive,
     require_tensor,
 )
@@ -124,6 +125,24 @@ class LearnedPositionEncoder(Encoder):
                 "interpolate=True"
             )
         return self.codes[offset : offset + length]
+
+    def add_to(
+        self, embeddings: Float[Tensor, "*batch length dim"], *, offset: int = 0
+    ) -> Float[Tensor, "*batch length dim"]:
+        """Add the embedding of each position to that of its token.
+
+        Args:
+            embeddings: embeddings of tokens, one position after the other.
+            offset: position of the first token, as when decoding continues from a cache.
+
+        Returns:
+            The sum, in the embeddings' type.
+
+        Raises:
+            ValueError: If the width is not ``dim``, or a position has no embedding.
+        """
+        require_embeddings(embeddings, self.out_dim)
+        return embeddings + self.table(embeddings.shape[-2], offset=offset).to(embeddings)
 
     def extra_repr(self) -> str:
         """Show the size of the table."""

@@ -148,13 +148,13 @@ def test_they_compile_export_copy_and_run_in_onnxruntime(
 @pytest.mark.parametrize(
     ("scheme", "expected"),
     [
-        (sinusoidal_codes, Requirements(True, True, True, True, True)),
-        # The index grows without bound.
-        (index_codes, Requirements(True, False, False, True, True)),
+        (sinusoidal_codes, Requirements(True, True, True, True, True, True, True)),
+        # The index grows without bound, in one column.
+        (index_codes, Requirements(True, False, True, True, True, True, False)),
         # Divided by the length, a position and a step mean another thing in each sentence.
-        (normalized_index_codes, Requirements(False, True, True, False, True)),
-        # From 7 to 8 four bits change, from 8 to 9 one.
-        (binary_codes, Requirements(True, True, True, False, True)),
+        (normalized_index_codes, Requirements(True, True, False, False, True, True, False)),
+        # From 7 to 8 four bits change, from 8 to 9 one; 16 bits end at 65,535.
+        (binary_codes, Requirements(True, True, False, True, True, False, False)),
     ],
 )
 def test_each_naive_scheme_fails_where_theory_says(scheme, expected: Requirements) -> None:  # type: ignore[no-untyped-def]
@@ -163,8 +163,17 @@ def test_each_naive_scheme_fails_where_theory_says(scheme, expected: Requirement
 
 def test_a_scheme_that_repeats_itself_is_found_out() -> None:
     repeating = check_requirements(lambda length: (torch.arange(length) % 7)[:, None] / 7)
-    assert not repeating.all_distinct
+    assert not repeating.distinct
     with pytest.raises(ValueError, match="two lengths or more"):
         check_requirements(index_codes, lengths=(10, 15))
     with pytest.raises(ValueError, match="4 bits tell 16 positions apart, not 17"):
         binary_codes(17, num_bits=4)
+
+
+def test_a_trained_table_is_added_as_sinusoids_are() -> None:
+    encoder, words = LearnedPositionEncoder(10, 4), torch.randn(2, 6, 4)
+    torch.testing.assert_close(encoder.add_to(words), words + encoder.table(6))
+    torch.testing.assert_close(encoder.add_to(words, offset=4), words + encoder.table(6, offset=4))
+    with pytest.raises(ValueError, match="positions must be 0 to 9"):
+        encoder.add_to(words, offset=5)
+    assert encoder.add_to(words.half()).dtype == torch.float16

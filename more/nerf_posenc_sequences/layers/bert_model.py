@@ -20,7 +20,8 @@ class BertModel(nn.Module):
 
     Args:
         num_words: size of the vocabulary.
-        encoding: ``"none"``, ``"position"``, ``"segment"`` or ``"position-segment"``.
+        encoding: ``"none"``, ``"position"``, ``"sinusoidal"`` or ``"segment"``, or a position with
+            the segment, as ``"position-segment"``.
         generator: random number generator of the initial weights.
         width: width of the embeddings.
         depth: layers.
@@ -52,7 +53,7 @@ class BertModel(nn.Module):
         self.transform = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.LayerNorm(width))
         self.pooler = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 2))
         initialize(self, generator)
-        added = "learned" if "position" in encoding else "none"
+        added = "learned" if "position" in encoding else encoding.partition("-")[0]
         self.positions = AddedPositions(added, width, length, generator)
 
     def forward(

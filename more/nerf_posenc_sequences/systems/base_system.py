@@ -10,7 +10,13 @@ _FEW = 100
 
 
 class BaseSystem:
-    """Defaults of a [System][nerf_posenc_sequences.system.System]."""
+    """Defaults of a [System][nerf_posenc_sequences.system.System].
+
+    Attributes:
+        uses: options beside ``model``, ``width`` and ``seed`` that change something.
+    """
+
+    uses: frozenset[str]
 
     def notes(self) -> list[str]:
         """Nothing to remark."""

@@ -81,11 +81,14 @@ class BertSystem(BaseSystem):
         {
             "none": "words alone",
             "position": "learned position embeddings",
+            "sinusoidal": "sinusoidal position embeddings",
             "segment": "embeddings of the first and the second part",
-            "position-segment": "both, as in the paper",
+            "position-segment": "learned positions and segments, as in the paper",
+            "sinusoidal-segment": "sinusoidal positions and segments",
         }
     )
     default_encodings = ("none", "position", "segment", "position-segment")
+    uses = frozenset({"context", "depth", "heads"})
     measures = (_BITS, _ACCURACY, _NEXT)
     citations = (papers.DEVLIN,)
     lesson = (

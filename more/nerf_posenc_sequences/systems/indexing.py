@@ -76,6 +76,7 @@ class IndexingSystem(BaseSystem):
     default_encodings = ("none", "sinusoidal", "rotary", "pope")
     citations = (papers.GOPALAKRISHNAN, papers.SU)
     measures = (CORRECT, BITS)
+    uses = frozenset({"depth", "heads"})
     defaults = SystemDefaults(steps=1_000, batch_size=64, lr=0.02)
     lesson = (
         "To answer, a model has to find a letter by what it is, and another by where it stands. "

@@ -95,6 +95,8 @@ class LanguageSystem(BaseSystem):
             raise SequenceError(
                 f"--width must be an even multiple of --heads; got {self.width} and {self.heads}"
             )
+        heads = set() if self.model == "conv" else {"heads"}
+        self.uses = frozenset({"context", "depth"} | heads)
         self.lesson = _LESSONS[self.model]
         self.citations = _CITATIONS[self.model]
         self.defaults = SystemDefaults(steps=800, batch_size=64 if self.is_masked else 32, lr=0.02)

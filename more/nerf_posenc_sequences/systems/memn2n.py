@@ -68,6 +68,7 @@ class MemN2NSystem(StorySystem):
     )
     default_encodings: tuple[str, ...] = ("none", "temporal", "position-temporal")
     citations = (papers.SUKHBAATAR,)
+    uses = frozenset({"hops", "tying"})
 
     def __init__(self, data: Stories, options: SystemOptions) -> None:
         super().__init__(data, max_memories=MAX_MEMORIES)

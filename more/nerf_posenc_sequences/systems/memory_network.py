@@ -64,6 +64,7 @@ class MemoryNetworkSystem(StorySystem):
         "the positions of words not what is north of what."
     )
     default_encodings: tuple[str, ...] = ("none", "time", "position-time")
+    uses = frozenset({"hops"})
     citations = (papers.WESTON,)
     hop_name = "memory"
     hops_are = "of them found"

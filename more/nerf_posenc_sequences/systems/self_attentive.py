@@ -131,6 +131,7 @@ class SelfAttentiveSystem(BaseSystem):
     encodings = ADDED
     default_encodings = ("none", "sinusoidal", "learned")
     citations = (papers.LIN,)
+    uses = frozenset({"hops", "penalty"})
     lesson = (
         "A recurrent network reads its input in order, so positions that are added to the words "
         "barely matter. The rows of attention show which words decide."

@@ -83,6 +83,8 @@ class TranslationSystem(BaseSystem):
     def __init__(self, data: Pairs, options: SystemOptions) -> None:
         self.model = options.model or "transformer"
         self.name, self.source, self.joiner = data.name, data.source, data.joiner
+        heads = set() if self.model == "conv" else {"heads"}
+        self.uses = frozenset({"depth", "beam"} | heads)
         self.lesson = _LESSONS[self.model]
         self.is_conv = self.model == "conv"
         self.citations = (papers.GEHRING if self.is_conv else papers.VASWANI,)
