@@ -116,6 +116,37 @@ const CLAIMS = [
     is: false,
     shown: () => `Two random directions are nearly orthogonal in 128 columns. From the sum of a position and a random word of the same norm, the nearest of 64 embeddings is the right one in ${(100 * recovered()).toFixed(0)}% of 400 trials.`,
   },
+  {
+    said: "The binary digits of a position flip with the periods 1, 2, 4 and 8.",
+    is: false,
+    shown: () => {
+      const period = (bit) => {
+        const digits = Array.from({ length: 64 }, (_, t) => (t >> bit) & 1);
+        for (let n = 1; n < 32; n++) if (digits.slice(n).every((digit, t) => digit === digits[t])) return n;
+        return NaN;
+      };
+      return `The lowest digit is 0, 1, 0, 1: it repeats after ${period(0)}. The next ones repeat after ${[1, 2, 3].map(period).join(", ")}; 1, 2, 4 and 8 are how long each stays the same.`;
+    },
+  },
+  {
+    said: "The position weights of memory networks are waves of one period that start elsewhere.",
+    is: false,
+    shown: () => {
+      const weight = (j, k) => (1 - j / 8) - (k / 4) * (1 - 2 * j / 8);
+      const steps = [1, 4].map((k) => Array.from({ length: 7 }, (_, j) => (weight(j + 2, k) - weight(j + 1, k)).toFixed(4)));
+      return `They are straight lines: over a sentence of 8 words the first of 4 columns changes by ${[...new Set(steps[0])].join(" or ")} from word to word, the last by ${[...new Set(steps[1])].join(" or ")} (Sukhbaatar et al. 2015, section 4.1).`;
+    },
+  },
+  {
+    said: "The weights of end-to-end memory networks begin as N(0, 1).",
+    is: false,
+    shown: () => "The paper draws them with a standard deviation of 0.1 (section 4.2); with 1 the first softmax over memories of width 20 would already be a choice.",
+  },
+  {
+    said: "The encoder of ConvS2S pads both sides with k − 1 zeros.",
+    is: false,
+    shown: () => `That would make ${8 + 2 * 2 - 3 + 1} outputs of 8 symbols with a kernel of 3. The encoder pads (k − 1) / 2 on each side, which leaves ${8 + 2 - 3 + 1}; k − 1 on the left is the decoder's, which may not look ahead.`,
+  },
 ];
 
 // Smallest distance of two embeddings among the first positions.

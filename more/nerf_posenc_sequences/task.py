@@ -75,7 +75,7 @@ class TaskKind(Kind[TaskOptions]):
         self.facts = {"model": self.system.model}
         unit = self.system.defaults.loss_unit
         self.training = TrainingScore(
-            Measure("loss", "training loss", unit, 3, higher_is_better=False), lambda loss: loss
+            Measure("loss", "loss", unit, 3, higher_is_better=False), lambda loss: loss
         )
 
     def summary(self, config: TaskOptions) -> list[str]:

@@ -45,7 +45,7 @@ CONTRACTS = {
     "convs2s.md": Contract(("numbers", "--model", "conv"), "both", "none", 98.0),
     "memn2n.md": Contract(("stories",), "position-temporal", "temporal"),
     "memory_network.md": Contract(
-        ("stories", "--model", "memory-network"), "position-time", "time"
+        ("stories", "--model", "memory-network"), "position-temporal", "temporal"
     ),
     "bert.md": Contract(("topics", "--model", "bert"), "position-segment", "none"),
     "indexing.md": Contract(("indexing",), "pope", "sinusoidal", 98.0),

@@ -41,8 +41,10 @@ ENCODINGS = {
     "none": _Encoding(None, False, "bags of words in no order, memories in no order"),
     "temporal": _Encoding(None, True, "bags of words; a learned embedding of each memory's age"),
     "position": _Encoding(1.0, False, "words weighted by position, memories in no order"),
-    "position-temporal": _Encoding(1.0, True, "weighted words and ages: the published model"),
-    "position2-temporal": _Encoding(2.0, True, "the same with the weights of words doubled"),
+    "position-temporal": _Encoding(1.0, True, "weighted words and ages: the formula of the paper"),
+    "position2-temporal": _Encoding(
+        2.0, True, "the same with twice the weights, as published runs"
+    ),
 }
 
 

@@ -36,9 +36,9 @@ _NO_LIMIT = 1 << 30
 # Whether words are weighted by position, and whether memories have write times.
 ENCODINGS = {
     "none": (None, False, "bags of words, memories in no order"),
-    "time": (None, True, "bags of words, and pairs of memories by age: the published model"),
+    "temporal": (None, True, "bags of words, and pairs of memories by age: the published model"),
     "position": (1.0, False, "words weighted by position, memories in no order"),
-    "position-time": (1.0, True, "words weighted by position, and pairs of memories by age"),
+    "position-temporal": (1.0, True, "words weighted by position, and pairs of memories by age"),
 }
 
 
@@ -63,7 +63,7 @@ class MemoryNetworkSystem(StorySystem):
         "Without write times the model cannot tell which of two statements came last, and without "
         "the positions of words not what is north of what."
     )
-    default_encodings: tuple[str, ...] = ("none", "time", "position-time")
+    default_encodings: tuple[str, ...] = ("none", "temporal", "position-temporal")
     uses = frozenset({"hops"})
     citations = (papers.WESTON,)
     hop_name = "memory"

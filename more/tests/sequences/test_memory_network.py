@@ -185,20 +185,20 @@ def test_write_time_tells_where_somebody_is_now() -> None:
     system = MemoryNetworkSystem(moves(200), SystemOptions(width=20))
     errors = {
         name: system.evaluate(fitted(system, name, 300), name).scores["error_percent"]
-        for name in ("none", "time")
+        for name in ("none", "temporal")
     }
-    assert errors["time"] < 3
+    assert errors["temporal"] < 3
     assert errors["none"] > 15
 
 
 def test_the_memory_found_is_shown() -> None:
     system = small_system()
-    model = system.build("time", generator())
-    evaluation = system.evaluate(model, "time")
+    model = system.build("temporal", generator())
+    evaluation = system.evaluate(model, "temporal")
     found = model.answer(system.tests[0].inputs)[1][0].tolist()
     (shown,) = blocks_of(evaluation, HeatMap)
     assert shown.values.shape == (4, 2)
     for hop, slot in enumerate(found):
         expected = [float(i == slot) for i in range(4)]
         assert shown.values[:, hop].tolist() == expected
-    assert system.preview(model, "time") == blocks_of(evaluation, Passage)[0]
+    assert system.preview(model, "temporal") == blocks_of(evaluation, Passage)[0]
