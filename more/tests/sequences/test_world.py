@@ -233,3 +233,15 @@ def test_stories_can_be_written_in_the_format_of_babi() -> None:
 def test_sizes_below_one_are_refused(num_train: int, num_test: int) -> None:
     with pytest.raises(ValueError, match="must be at least 1"):
         make_stories(num_train, num_test, 0)
+
+
+def test_a_bag_of_words_finds_no_more_than_half_of_two_arguments() -> None:
+    share = 0.0
+    for story in TASKS["two arguments"]:
+        told = {word for sentence in story.sentences for word in sentence}
+        asked = set(story.question) & told - {"the", "is", "of"}
+        # Sentences that have all words of the question; the answer is the other room of one.
+        fitting = [sentence for sentence in story.sentences if asked <= set(sentence)]
+        assert story.sentences[story.supporting[0]] in fitting
+        share += 1 / len(fitting)
+    assert share / len(TASKS["two arguments"]) <= 0.55
