@@ -155,7 +155,13 @@ class TaskKind(Kind[TaskOptions]):
             schedule=system.schedule,
             autocast_dtype=torch.bfloat16 if config.precision == "bfloat16" else None,
             passage=lambda: self._preview(members[0], encoding),
-            details={"lr": lr, "precision": config.precision},
+            details={
+                "network": system.model,
+                "width": getattr(system, "width", None),
+                "depth": getattr(system, "depth", None),
+                "lr": lr,
+                "precision": config.precision,
+            },
         )
 
     @torch.no_grad()

@@ -159,6 +159,8 @@ class CoordinateKind(Kind[Coordinates]):
             autocast_dtype=dtype,
             details={
                 "network": recipe.network,
+                "width": description.layers[0],
+                "depth": description.layers[1],
                 "num_bands": description.num_bands if encoding == "fourier" else None,
                 "optimizer": optimizer,
                 "lr": lr,

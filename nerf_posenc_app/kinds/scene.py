@@ -370,7 +370,14 @@ class ViewsKind(Kind[AskedViews]):
             preview=lambda: [render(preview.cameras[0], pose_of_preview())],
             originals=[preview.over(0, gray)],
             render=render,
-            details={"lr": lr, "precision": str(dtype).removeprefix("torch.")},
+            details={
+                "network": config.field,
+                "width": description.layers[0],
+                "depth": description.layers[1],
+                "optimizer": config.optimizer,
+                "lr": lr,
+                "precision": str(dtype).removeprefix("torch."),
+            },
         )
 
     def evaluate(self, fit: Fit[AskedViews]) -> Evaluation:

@@ -226,7 +226,14 @@ class SequenceKind(Kind[SequenceOptions]):
             ),
             autocast_dtype=torch.bfloat16 if config.precision == "bfloat16" else None,
             passage=lambda: self._passage(model, config),
-            details={"lr": config.lr, "precision": config.precision},
+            details={
+                "network": "transformer",
+                "width": config.width,
+                "depth": config.depth,
+                "optimizer": "muon",
+                "lr": config.lr,
+                "precision": config.precision,
+            },
         )
 
     def _batches(self, config: SequenceOptions) -> DrawBatch:

@@ -43,7 +43,7 @@ from nerf_posenc_app.report.sections import (
     sweep_charts,
     training_charts,
 )
-from nerf_posenc_app.report.tables import as_csv, columns, gain_label, gain_text
+from nerf_posenc_app.report.tables import as_csv, columns, fitted_line, gain_label, gain_text
 from nerf_posenc_app.report.template import render
 from nerf_posenc_app.report.tiles import TilePyramid
 from nerf_posenc_app.report.video import snapshot_caption
@@ -169,6 +169,7 @@ def write_page(
             about.finding,
         ),
         rows=[_row(r, results, measures, about.groups) for r in results],
+        fitted="" if about.groups else fitted_line(results, about.run),
         csv=_csv(results, measures, about),
         images=_images(first, scale),
         mu=next((view.mu for r in results for view in r.blocks(View) if view.mu), None),

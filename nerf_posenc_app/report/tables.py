@@ -5,13 +5,17 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.measures import Measure, score_text
 from nerf_posenc_app.values.names import BASELINE, FitName
 from nerf_posenc_app.values.results import Result
 
-PER_FIT = ("network", "num_bands", "optimizer", "lr")
+PER_FIT = (
+    *("network", "width", "depth", "num_bands"),
+    *("optimizer", "lr", "precision", "batch_size"),
+)
 """Details of a fit that say how it was made, beside its encoding."""
 
 
@@ -78,6 +82,42 @@ def table(results: Sequence[Result], measures: Sequence[Measure]) -> str:
 def _cell(text: str) -> str:
     """A text that no spreadsheet takes for a formula."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
+def fitted_line(results: Sequence[Result], run: Mapping[str, Any]) -> str:
+    """How the fits of a table were made, those that were made alike together.
+
+    Args:
+        results: the fits of one run.
+        run: its description, as in ``metrics.json``.
+    """
+    alike: dict[str, list[str]] = {}
+    for fit in results:
+        if not fit.is_reference:
+            alike.setdefault(_how(fit.details), []).append(fit.label)
+    texts = [f"{', '.join(names)}: {how}" for how, names in alike.items() if how]
+    config = run.get("config", {})
+    texts += [f"seed {config['seed']}"] if "seed" in config else []
+    texts += [f"device {run['device']}"] if "device" in run else []
+    return "; ".join(texts)
+
+
+def _how(details: Mapping[str, Any]) -> str:
+    """Network, optimizer, precision and batches of a fit."""
+    known = {key: value for key in PER_FIT if (value := details.get(key)) is not None}
+    parts = []
+    if "network" in known:
+        parts.append(f"{known['network']} network")
+    if "width" in known:
+        layers = f"{known['depth']} x {known['width']}" if "depth" in known else known["width"]
+        parts.append(f"{layers} units")
+    if "num_bands" in known:
+        parts.append(f"{known['num_bands']} bands")
+    if "lr" in known:
+        parts.append(f"{known.get('optimizer', 'learning rate')} {known['lr']:g}")
+    parts += [str(known["precision"])] if "precision" in known else []
+    parts += [f"batches of {known['batch_size']:,}"] if "batch_size" in known else []
+    return ", ".join(parts)
 
 
 def as_csv(groups: Mapping[str, Sequence[Result]], measures: Sequence[Measure]) -> str:

@@ -35,7 +35,7 @@ from nerf_posenc_app.options import (
 from nerf_posenc_app.own_encodings import own_files
 from nerf_posenc_app.report.outputs import write_report
 from nerf_posenc_app.report.page import About
-from nerf_posenc_app.report.tables import table
+from nerf_posenc_app.report.tables import fitted_line, table
 from nerf_posenc_app.runs.folder import REPORT, RunFolder, closed_on_error, create_run_folder
 from nerf_posenc_app.runs.processes import (
     command_words,
@@ -315,7 +315,9 @@ class Run:
             notes += write_report(
                 folder, about, shown, self.originals, figures=figures, report=REPORT
             )
-        self._print_table(shown, measures, notes, finding)
+        self._print_table(
+            shown, measures, [*notes, f"fits: {fitted_line(shown, about.run)}"], finding
+        )
         return len(results) == len(self.names)
 
     def _print_table(
