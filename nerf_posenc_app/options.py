@@ -348,7 +348,8 @@ def require_ranges(declared: Any, values: Mapping[str, Any]) -> None:
         for allowed in getattr(hints[name], "__metadata__", ()):
             for value in given if isinstance(given, tuple) else (given,):
                 if isinstance(allowed, Range) and type(value) in (int, float):
-                    require(value in allowed, f"{option} must be {allowed}; got {value}")
+                    remedy = "; raw coordinates are --encodings none" if name == "num_bands" else ""
+                    require(value in allowed, f"{option} must be {allowed}; got {value}{remedy}")
 
 
 def read(

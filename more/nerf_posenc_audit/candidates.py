@@ -326,6 +326,8 @@ class CandidateSearch:
         for name in SEQUENCE if num_axes == 1 and width >= 4 else ():
             if expected in (None, name):
                 yield _Encoder.of_preset(name, (width,), {})
+                own = SEQUENCE[name].arguments.get("phases", _SIN_COS)
+                yield _Encoder.of_preset(name, (width,), {"phases": own[::-1]})
 
     def _countings(self, made: _Encoder) -> Iterator[tuple[Positions, str]]:
         """Positions as the preset's model counts them and as the caller does, with words for it."""

@@ -1,9 +1,12 @@
 """``identify``: check its arguments, collect the candidates, and rank them by their differences."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Float, Num
 from torch import Tensor
@@ -12,6 +15,8 @@ from nerf_posenc.catalog.index import imports_of
 from nerf_posenc.core.encoder import require_tensor
 from nerf_posenc_audit.candidates import Candidate, CandidateSearch
 
+# Positions at which a module is asked.
+_ASKED = 64
 # Candidates are compared on this many tokens first.
 _FEW = 12
 # Differences that the rounding of a library explains: of float32 tables, of half precision.
@@ -53,9 +58,9 @@ class Match:
 
 
 def identify(
-    output: Float[Tensor, "length width"],
+    output: Float[Tensor, "length width"] | npt.NDArray[Any] | Callable[[Tensor], Tensor],
     *,
-    before: Float[Tensor, "length width"] | None = None,
+    before: Float[Tensor, "length width"] | npt.NDArray[Any] | None = None,
     shape: Sequence[int] | None = None,
     positions: Num[Tensor, "length *axes"] | None = None,
     expected: str | None = None,
@@ -73,10 +78,12 @@ def identify(
     Args:
         output: what the other implementation gave, ``(length, width)``: one head of one sequence.
             20 positions are enough; on a grid of as many rows as columns axis orders may look
-            alike.
+            alike. Or a module or function that gives it for positions, which are 0 to 63 if none
+            are given.
         before: the query that became ``output``.
         shape: sizes of the grid that the tokens come from, row by row: ``(length,)``,
-            ``(rows, columns)`` or ``(frames, rows, columns)``.
+            ``(rows, columns)`` or ``(frames, rows, columns)``; None with neither positions nor
+            ``before`` is that of a sequence.
         positions: positions of the tokens instead of a shape, ``(length,)`` or ``(length,
             num_axes)``.
         expected: name of a preset; the matches then say what differs from it.
@@ -98,9 +105,21 @@ def identify(
         >>> identify(output, before=queries, shape=(7, 9), expected="timm-rope")[0].changes
         ('base 100', 'axes in the order (1, 0)')
     """
+    if callable(output) and not isinstance(output, Tensor):
+        positions = torch.arange(_ASKED) if positions is None else positions
+        with torch.no_grad():
+            output = output(positions)
+    if isinstance(output, np.ndarray):
+        output = torch.from_numpy(output)
+    if isinstance(before, np.ndarray):
+        before = torch.from_numpy(before)
     require_tensor(output, "output")
+    assert isinstance(output, Tensor)
     if before is not None:
         require_tensor(before, "before")
+    if shape is None and positions is None and before is None:
+        # A table of positions, the most usual of all.
+        shape = (len(output),)
     tolerance = _HALF_TOLERANCE.get(output.dtype, _TOLERANCE)
     output = output.detach().to("cpu", torch.float64)
     if output.ndim != 2 or (before is not None and before.shape != output.shape):

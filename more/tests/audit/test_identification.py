@@ -302,7 +302,7 @@ def test_what_does_not_fit_is_refused() -> None:
     x = torch.randn(6, 8)
     for call, message in (
         (lambda: identify(x, before=torch.randn(5, 8), shape=(6,)), r"\(length, width\)"),
-        (lambda: identify(x), "give either shape"),
+        (lambda: identify(x, before=x), "give either shape"),
         (lambda: identify(x, shape=(7,)), "7 positions for 6 rows"),
         (lambda: identify(x, before=x, shape=(6,), expected="lama"), "did you mean llama"),
         (lambda: identify(x, before=x * math.nan, shape=(6,)), "before must hold finite numbers"),
@@ -314,3 +314,11 @@ def test_what_does_not_fit_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_modules_and_arrays_of_numpy_are_identified() -> None:
+    cosines_first = SinusoidalEncoder(16, phases=("cos", "sin"))
+    for given in (cosines_first, cosines_first.table(40), cosines_first.table(40).numpy()):
+        (best, *_) = identify(given)
+        assert (best.name, best.changes) == ("transformer", ("phases ('cos', 'sin')",))
+        assert best.is_exact
