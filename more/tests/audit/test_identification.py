@@ -318,7 +318,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 def test_modules_and_arrays_of_numpy_are_identified() -> None:
     cosines_first = SinusoidalEncoder(16, phases=("cos", "sin"))
-    for given in (cosines_first, cosines_first.table(40), cosines_first.table(40).numpy()):
-        (best, *_) = identify(given)
+    for table in (cosines_first, cosines_first.table(40), cosines_first.table(40).numpy()):
+        (best, *_) = identify(table)
         assert (best.name, best.changes) == ("transformer", ("phases ('cos', 'sin')",))
         assert best.is_exact
