@@ -120,7 +120,7 @@ class FieldRecipe:
         by_disparity: whether contracted space has its steps equal in disparity.
         takes_exposures: whether it learns the exposures of the training views.
         takes_poses: whether it refines the poses of the training views.
-        steps: default number of training steps on a CPU, where it is the only model that is fitted.
+        steps: default number of training steps on a CPU.
         batch_size: default number of rays per step on a GPU.
     """
 
@@ -319,7 +319,6 @@ FIELDS: dict[str, FieldRecipe] = {
         by_disparity=True,
         takes_exposures=True,
         takes_poses=True,
-        steps=3000,
     ),
 }
 """Radiance fields by name; one of your own is one row more."""

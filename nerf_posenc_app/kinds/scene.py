@@ -77,6 +77,8 @@ FIELD_HELP = (
 FieldOption = Annotated[Resolved[str], tyro.conf.arg(help=FIELD_HELP)]
 """Name of a row of ``FIELDS``, or ``auto``."""
 # Options that describe a field, under the same names.
+# Steps of a field that is meant to look best.
+_LONG = 3000
 _FIELD_OPTIONS = {field.name for field in fields(FieldOptions)} - {"encoding"}
 
 
@@ -252,12 +254,11 @@ class ViewsKind(Kind[AskedViews]):
         row = get_field(field)
         encodings = row.default_encodings[-1:] if is_auto else row.default_encodings
         if on_cpu:
-            # One field alone is meant to look best; several are compared.
-            is_alone = len(options.encodings or encodings) == 1
-            steps = row.steps if is_alone else min(row.steps, 700)
+            # What auto chooses is meant to look best; other fields are compared by encodings.
+            steps = _LONG if is_auto else row.steps
             # With time for it, less noise leaves poses half as far off.
-            is_long = options.seconds is None and (options.steps or steps) >= 3000
-            batch_size = 4096 if options.refine_poses and is_long else 1024
+            is_precise = is_auto and options.refine_poses and options.seconds is None
+            batch_size = 4096 if is_precise else 1024
         else:
             steps, batch_size = 5000, row.batch_size
         background: Background = "random" if is_opaque else "white"

@@ -58,19 +58,25 @@ def test_opaque_views_are_compared_on_the_proposal_field_and_objects_on_the_smal
     assert (config.field, config.encodings) == ("mlp", ("none", "fourier"))
 
 
-def test_long_fits_refine_poses_by_more_rays() -> None:
+def test_defaults_do_not_depend_on_how_many_encodings_or_steps_there_are() -> None:
     asked = SceneOptions(scene="spheres", size=8, device="cpu", field="auto", refine_poses=True)
     kind = SceneKind.open(asked)
 
     def rays(**lengths: Any) -> int | None:
         return kind.resolve(replace(asked, **lengths)).batch_size
 
-    long, short = rays(), rays(steps=1500)
-    assert long is not None
-    assert short is not None
+    precise, in_time = rays(), rays(seconds=60)
+    assert precise is not None
+    assert in_time is not None
     # Little time is better spent on more steps.
-    assert rays(steps=6000) == long > short == rays(seconds=60)
+    assert rays(steps=2999) == rays(steps=6000) == precise > in_time
     assert rays(batch_size=64) == 64
+    proposal = replace(asked, field="proposal", refine_poses=False)
+    lengths = {
+        kind.resolve(replace(proposal, encodings=encodings)).steps
+        for encodings in (("hash",), ("none", "hash"), None)
+    }
+    assert len(lengths) == 1
 
 
 @pytest.mark.slow
