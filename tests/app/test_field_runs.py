@@ -74,7 +74,7 @@ def test_defaults_do_not_depend_on_how_many_encodings_or_steps_there_are() -> No
     proposal = replace(asked, field="proposal", refine_poses=False)
     lengths = {
         kind.resolve(replace(proposal, encodings=encodings)).steps
-        for encodings in (("hash",), ("none", "hash"), None)
+        for encodings in (("hash",), ("none", "hash"))
     }
     assert len(lengths) == 1
 
