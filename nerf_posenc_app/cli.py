@@ -73,7 +73,7 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
         read(CommonOptions, ["--help"], description=_description())
     kind = KINDS[chosen[0] if chosen else next(iter(KINDS))]
     asked = ["--help"] if words & _HELP else arguments
-    options = read(kind.Options, asked, others=options_of_kinds)
+    options = read(kind.Options, asked, command=f"--{kind.name}", others=options_of_kinds)
     options = with_own_encodings(options, Path())
     require_data(kind, options)
     options.check()

@@ -388,7 +388,7 @@ def read(
             config=markers,
         )
     if unknown:
-        _refuse(unknown[0], arguments, program, declared, others())
+        _refuse(unknown[0], program, declared, others())
     if isinstance(declared, type):
         found: Declared = values
         return found
@@ -424,18 +424,15 @@ def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
     return record
 
 
-def _refuse(
-    word: str, arguments: Sequence[str], program: str, declared: Any, others: Mapping[str, type]
-) -> None:
+def _refuse(word: str, program: str, declared: Any, others: Mapping[str, type]) -> None:
     """Raise for a word that is neither an option nor the value of one."""
     if not word.startswith("--"):
         raise UsageError(
             f"{word!r} belongs to no option; an option takes one value, unless --help shows "
             f"several (see {program} --help)"
         )
-    given = next((name for name in others if name in arguments), "")
-    page = f"{program} {given}".strip()
-    raise UsageError(f"{unknown_option(word.split('=')[0], declared, others)} (see {page} --help)")
+    reason = unknown_option(word.split("=")[0], declared, others)
+    raise UsageError(f"{reason} (see {program} --help)")
 
 
 def unknown_option(option: str, declared: Any, others: Mapping[str, type]) -> str:
