@@ -130,7 +130,7 @@ class CommonOptions:
     """Units per hidden layer (default: set by the encoding or the field)."""
 
     depth: Annotated[int | None, Range(1, 1 << 8)] = None
-    """Number of hidden layers (default: likewise)."""
+    """Number of hidden layers (default: set by the encoding or the field)."""
 
     steps: Count = UNSET
     """Training steps per fit (default: set by the data, a few minutes in total)."""

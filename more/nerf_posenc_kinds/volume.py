@@ -98,8 +98,8 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
     rendered_by = ("size", "scale", "rate")
     in_dim = 3
     about = (
-        "Slices of a scan are often further apart than their pixels. What lies between those that "
-        "were fitted is the encoding's own."
+        "Slices of a scan are often further apart than their pixels. Between the fitted ones, the "
+        "encoding decides what a network shows."
     )
     citations = CITATIONS
 

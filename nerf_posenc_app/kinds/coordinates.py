@@ -34,9 +34,8 @@ PSNR = Measure(
     "PSNR",
     "dB",
     2,
-    meaning="-10 log10(MSE) over all pixels of an image that no mask leaves out, with --held-out "
-    "and --observed over those that were not fitted, or its mean over the test views; values "
-    "clamped to [0, 1], float64",
+    meaning="-10 log10 of the mean squared error of the scored pixels or test views, with values "
+    "in [0, 1]; 10 dB more is a tenth of the error",
 )
 SSIM = Measure(
     "ssim",

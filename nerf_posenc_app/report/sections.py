@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Shaped
 
 _OCTAVES = (
-    "Octave k is the ring of spatial frequencies around 2^k π rad per unit; the longer side of the "
-    "image spans two units. For each octave: the PSNR of its error, and how much of its energy the "
-    "fit reproduces (of the first view, if there are several)."
+    "Octave k is detail about 1/2^k of the image wide, at frequencies around 2^k π rad per unit. "
+    "For each octave: the PSNR of its error, and the share of its energy that the fit reproduces (in "
+    "the first view, if there are several)."
 )
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _TRAINING = (
-    "Measured on the random batch of each step, so the curve is noisy and shows training data; of "
-    "several seeds, the mean."
+    "Scores of the training batches, which are random, so the curves are noisy. With several "
+    "seeds, the mean."
 )
 
 
