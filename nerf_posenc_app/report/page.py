@@ -150,7 +150,6 @@ def write_page(
     opened = _opened(first) if first and tiles is None else (0, 0, 0)
     scale = error_scale([(fit, p.original) for p in first for fit in p.fits.values()])
     measures = columns(results, about.measures)
-    remarks = [text for result in results for text in result.evaluation.remarks]
     page = render(
         "page.html.j2",
         about.run,
@@ -158,7 +157,7 @@ def write_page(
         headline=about.headline if about.finding is None else about.finding.sentence,
         differing=about.differing,
         lead=about.lead,
-        notes=[*about.notes, *dict.fromkeys(remarks)],
+        notes=_notes(about, results),
         citations=about.citations,
         measures=measures,
         gain_label=gain_label(measure),
@@ -186,6 +185,12 @@ def write_page(
         },
     )
     path.write_text(page, encoding="utf-8")
+
+
+def _notes(about: About, results: Sequence[Result]) -> list[str]:
+    """Notes of the run, and the remarks of its fits."""
+    remarks = [text for result in results for text in result.evaluation.remarks]
+    return [*about.notes, *dict.fromkeys(remarks)]
 
 
 def _sides(results: Sequence[Result], measure: Measure, finding: Finding | None) -> tuple[str, str]:

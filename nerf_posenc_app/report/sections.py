@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _OCTAVES = (
     "Octave k is detail about 1/2^k of the image wide, at frequencies around 2^k π rad per unit. "
-    "For each octave: the PSNR of its error, and the share of its energy that the fit reproduces (in "
-    "the first view, if there are several)."
+    "For each octave: the PSNR of its error, and the share of its energy that the fit reproduces "
+    "(in the first view, if there are several)."
 )
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _TRAINING = (

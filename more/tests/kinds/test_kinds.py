@@ -57,7 +57,7 @@ SMALL = {
             *("--task", "text.txt", "--encodings", "none", "rotary", "--context", "16"),
             *("--depth", "1", "--width", "16", "--steps", "20", "--batch-size", "4", "--quiet"),
         ],
-        ["none", "rotary"],
+        ["none", "rotary", "guess"],
         write=lambda: Path("text.txt").write_text(made_text(4000)),
         change=lambda: Path("text.txt").write_text(made_text(4000)[::-1]),
     ),
