@@ -68,6 +68,7 @@ def fit(
     batch_size: int | None = None,
     lr: float | None = None,
     seed: int = 0,
+    num_seeds: int = 1,
     device: str = "auto",
     precision: Literal["auto", "float32", "bfloat16"] = "auto",
     video: int = 16,
@@ -92,6 +93,7 @@ def fit(
         batch_size: pixels, rays or examples per step; None for a number that suits the device.
         lr: peak learning rate; None for that of the encoding and the optimizer.
         seed: seed of the initial weights and the batches.
+        num_seeds: number of seeds that each fit is repeated with; scores are means over them.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:N"`` or ``"mps"``.
         precision: type that the network trains in.
         video: frames of the training video; 0 for none.

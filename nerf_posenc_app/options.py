@@ -130,7 +130,7 @@ class CommonOptions:
     """Units per hidden layer (default: set by the encoding or the field)."""
 
     depth: Annotated[int | None, Range(1, 1 << 8)] = None
-    """Number of hidden layers (default: set by the encoding or the field)."""
+    """Hidden layers (default: set by the encoding or the field)."""
 
     steps: Count = UNSET
     """Training steps per fit (default: set by the data, a few minutes in total)."""
@@ -146,6 +146,9 @@ class CommonOptions:
 
     seed: Annotated[int, Range(0, (1 << 32) - 1)] = 0
     """Seed of the initial weights and the batches."""
+
+    num_seeds: Annotated[int, Range(1, 100), tyro.conf.arg(name="seeds")] = 1
+    """Repeat each fit with N seeds; the table has means and ranges."""
 
     device: str = "auto"
     """Compute on auto, cpu, cuda, cuda:N or mps."""

@@ -43,8 +43,8 @@ class TaskOptions(CommonOptions, SystemOptions):
     stories, numbers, chapters, indexing."""
 
     num_seeds: Annotated[int, Range(1, 100), tyro.conf.arg(name="seeds")] = 1
-    """Models to train side by side, from as many seeds; the table shows their median, of memory
-    networks the one with the least training loss."""
+    """Train models of so many seeds side by side; the table shows their median, of memory networks
+    the one with the least training loss."""
 
     def check(self) -> None:
         """Check ranges."""
@@ -62,6 +62,7 @@ class TaskKind(Kind[TaskOptions]):
     name = "task"
     Options = TaskOptions
     is_distributable = False
+    repeats_itself = True
 
     def __init__(self, options: TaskOptions, system: System | None = None) -> None:
         try:

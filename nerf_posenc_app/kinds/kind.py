@@ -168,6 +168,7 @@ class Kind(ABC, Generic[Config]):
             to render.
         is_orbited: whether its fits are radiance fields, which `volume` loads for the browser.
         is_distributable: whether several processes can share its batches.
+        repeats_itself: whether a fit of it is of all seeds at once.
         training: score that progress, curves and video show of the loss of the batches; the PSNR
             for a mean squared error of values in [0, 1].
         title: name of the data.
@@ -186,6 +187,7 @@ class Kind(ABC, Generic[Config]):
     rendered_by: ClassVar[Sequence[str]] = ()
     is_orbited: ClassVar[bool] = False
     is_distributable: ClassVar[bool] = True
+    repeats_itself: ClassVar[bool] = False
     training: TrainingScore = BATCH_PSNR
 
     title: str

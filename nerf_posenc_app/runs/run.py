@@ -30,6 +30,7 @@ from nerf_posenc_app.options import (
     UNSET,
     CommonOptions,
     UsageError,
+    require,
     require_ranges,
 )
 from nerf_posenc_app.own_encodings import own_files
@@ -66,8 +67,8 @@ from nerf_posenc_app.terminal import (
 )
 from nerf_posenc_app.values.finding import Doubt, Finding, find
 from nerf_posenc_app.values.measures import Measure
-from nerf_posenc_app.values.names import FitName
-from nerf_posenc_app.values.results import Result
+from nerf_posenc_app.values.names import SEED, FitName
+from nerf_posenc_app.values.results import Result, over_seeds
 from scenes.errors import SceneError
 
 
@@ -281,6 +282,8 @@ class Run:
         results = sorted(self.results, key=lambda result: self.names.index(result.name))
         if not results:
             return False
+        is_whole = len(results) == len(self.names)
+        results = over_seeds(results)
         shown = [*results, *self.references]
         notes, found = list(self._missing), list[str | Doubt]()
         with noted("notes on the results", notes):
@@ -318,7 +321,7 @@ class Run:
         self._print_table(
             shown, measures, [*notes, f"fits: {fitted_line(shown, about.run)}"], finding
         )
-        return len(results) == len(self.names)
+        return is_whole
 
     def _print_table(
         self,
@@ -423,7 +426,7 @@ def prepare(
         asked = _with_saved_choices(asked, context.resumed.config)
     # Resolving may take seconds, and says what is fitted first.
     config = kind.resolve(asked)
-    names = kind.fit_names(config)
+    names = _repeated(kind, config)
     # Files are named by six digits of a value.
     stems = [name.stem for name in names]
     for name in names:
@@ -446,6 +449,23 @@ def prepare(
         if plan is not None:
             config.log(plan)
     return prepared
+
+
+def _repeated(kind: Kind[Any], config: CommonOptions) -> list[FitName]:
+    """All fits of a run: those of the kind, and their repetitions with other seeds.
+
+    Raises:
+        UsageError: If another option has several values as well.
+    """
+    names = list(kind.fit_names(config))
+    if config.num_seeds == 1 or kind.repeats_itself:
+        return names
+    require(
+        all(name.swept is None for name in names),
+        "--seeds and several values of another option exclude each other",
+    )
+    extra = range(1, config.num_seeds)
+    return [*names, *(FitName(name.encoding, (SEED, seed)) for seed in extra for name in names)]
 
 
 def open_data(kind_class: type[Kind[Any]], options: CommonOptions) -> Kind[Any]:

@@ -41,8 +41,12 @@ def begin_fit(kind: Kind[Config], name: FitName, config: Config) -> Fit[Config]:
     Raises:
         BuildError: If the encoder or the network does not take its arguments.
     """
+    config = replace(config, seed=config.seed + name.extra_seed)
+    own_name = FitName(name.encoding) if name.extra_seed else name
     try:
-        model, description = kind.build(name, config, torch.Generator().manual_seed(config.seed))
+        model, description = kind.build(
+            own_name, config, torch.Generator().manual_seed(config.seed)
+        )
     except (ValueError, TypeError, AssertionError) as error:
         raise BuildError(f"{type(error).__name__}: {error}") from error
     problem = kind.problem(model.to(config.device), description, config)

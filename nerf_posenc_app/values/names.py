@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
+SEED = "seed"
+"""What is swept by repetitions of a fit with other seeds."""
 BASELINE = "none"
 """Name of the fit that gains are relative to: the one without an encoding."""
 GUESS = "guess"
@@ -32,6 +34,11 @@ class FitName:
     def __str__(self) -> str:
         value = "" if self.swept is None else f"-{self.swept[1]:g}"
         return f"{'' if self.run is None else f'{self.run}: '}{self.encoding}{value}"
+
+    @property
+    def extra_seed(self) -> int:
+        """What is added to the seed of the run; 0 for the fit that is not a repetition."""
+        return int(self.swept[1]) if self.swept is not None and self.swept[0] == SEED else 0
 
     @property
     def in_run(self) -> "FitName":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from nerf_posenc_app.values.blocks import Evaluation, Passage
@@ -102,3 +103,31 @@ class Result:
     def blocks(self, kind: type) -> list[Any]:
         """Blocks of one type."""
         return [block for block in self.evaluation.blocks if isinstance(block, kind)]
+
+
+def over_seeds(results: Sequence[Result]) -> list[Result]:
+    """Results with the repetitions of each fit as one: the first, with the means of all scores.
+
+    Args:
+        results: fits of a run; those whose names have an extra seed are repetitions.
+    """
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        name = result.name.encoding if result.name.extra_seed else result.label
+        groups.setdefault(name, []).append(result)
+    return [_mean(group) for group in groups.values()]
+
+
+def _mean(group: Sequence[Result]) -> Result:
+    first = group[0]
+    if len(group) == 1:
+        return first
+    by_seed = [dict(result.scores) for result in group]
+    means = {name: statistics.mean(scores[name] for scores in by_seed) for name in by_seed[0]}
+    return replace(
+        first,
+        seconds=statistics.mean(result.seconds for result in group),
+        evaluation=replace(first.evaluation, scores=means, by_seed=by_seed),
+        details={**first.details, "num_seeds": len(group)},
+        is_complete=all(result.is_complete for result in group),
+    )

@@ -1,0 +1,50 @@
+"""Fits that are repeated with several seeds."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import train_fit
+from tests.small import SMALL_RUN, write_noise
+
+pytestmark = pytest.mark.usefixtures("own_folder", "no_report")
+
+
+def scores(folder: str, *words: str) -> list[dict[str, Any]]:
+    arguments = ["--image", "noise.png", *SMALL_RUN, "--encodings", "none", "gaussian"]
+    assert train_fit.main([*arguments, "--out", folder, "--quiet", *words]) == 0
+    found: list[dict[str, Any]] = json.loads(Path(folder, "metrics.json").read_text())["fits"]
+    return found
+
+
+def test_repetitions_are_the_fits_of_their_seeds_and_the_table_has_their_mean() -> None:
+    write_noise()
+    repeated = scores("repeated", "--seeds", "2", "--seed", "5")
+    alone = [scores(f"seed-{seed}", "--seed", str(seed)) for seed in (5, 6)]
+    assert [fit["name"] for fit in repeated] == ["none", "gaussian"]
+    for i, fit in enumerate(repeated):
+        expected = [run[i]["psnr_db"] for run in alone]
+        assert [seed["psnr_db"] for seed in fit["by_seed"]] == expected
+        assert fit["psnr_db"] == pytest.approx(sum(expected) / 2)
+    assert len({fit["psnr_db"] for fit in repeated[1]["by_seed"]}) == 2
+
+
+def test_repetitions_are_resumed_and_models_are_of_the_first_seed() -> None:
+    write_noise()
+    run = train_fit.fit(
+        image="noise.png", steps=4, width=8, depth=1, encodings=["none"], num_seeds=2, quiet=True
+    )
+    assert run.model("none").step == 4
+    before = run.scores
+    (run.folder / "metrics.json").unlink()
+    (run.folder / "fits/none-1.safetensors").unlink()
+    assert train_fit.main(["--resume", str(run.folder), "--quiet"]) == 0
+    assert train_fit.FittedRun(run.folder).scores == before
+
+
+def test_seeds_and_several_values_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train_fit.main(["--image", "star", "--bands", "4", "6", "--seeds", "2"]) == 2
+    assert "--seeds and several values of another option" in capsys.readouterr().err
+    assert not Path("runs").exists()
