@@ -148,7 +148,7 @@ class CommonOptions:
     """Seed of the initial weights and the batches."""
 
     num_seeds: Annotated[int, Range(1, 100), tyro.conf.arg(name="seeds")] = 1
-    """Repeat each fit with N seeds; the table has means and ranges."""
+    """Repeat each fit with N seeds; the table has means, of tasks medians."""
 
     device: str = "auto"
     """Compute on auto, cpu, cuda, cuda:N or mps."""

@@ -5,16 +5,15 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-import tyro
 from torch import nn
 from torch.utils import _pytree as pytree
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc_app.kinds.kind import Fit, Kind, Problem, digest_of
-from nerf_posenc_app.options import CommonOptions, Range, UsageError, require
+from nerf_posenc_app.options import CommonOptions, UsageError, require
 from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.blocks import Evaluation, Passage
 from nerf_posenc_app.values.measures import Measure, TrainingScore
@@ -41,10 +40,6 @@ class TaskOptions(CommonOptions, SystemOptions):
     task: str = "topics"
     """Text as .txt, pairs or labeled sentences as .tsv, a folder of bAbI tasks; or topics,
     stories, numbers, chapters, indexing."""
-
-    num_seeds: Annotated[int, Range(1, 100), tyro.conf.arg(name="seeds")] = 1
-    """Train models of so many seeds side by side; the table shows their median, of memory networks
-    the one with the least training loss."""
 
     def check(self) -> None:
         """Check ranges."""
