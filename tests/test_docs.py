@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from docs import source_links
 from docs.make_equivalents import presets_page
 from nerf_posenc.radiance import FIELDS
 from nerf_posenc.training import ENCODINGS
@@ -84,13 +83,6 @@ def check_links(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)", prose_of(page)):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
-
-
-def test_directives_have_a_link_to_their_source() -> None:
-    for page in source_links.PAGES:
-        assert source_links.with_links(page) == page.read_text(encoding="utf-8"), (
-            "run python -m docs.source_links"
-        )
 
 
 def test_pages_are_short() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from docs import source_links
 from docs.more_pages import site_path, with_site_links
 from tests.test_docs import (
     ROOT,
@@ -56,3 +57,10 @@ def test_links_of_the_repository_become_those_of_the_site() -> None:
         ("[f](https://example.org) [g](scenes.md)", "index.md", None),
     ):
         assert with_site_links(markdown, place) == (expected or markdown)
+
+
+def test_directives_have_a_link_to_their_source() -> None:
+    for page in source_links.PAGES:
+        assert source_links.with_links(page) == page.read_text(encoding="utf-8"), (
+            "run python -m docs.source_links"
+        )
