@@ -400,7 +400,7 @@ class TrainableSinCos(SinCos):
         exact = torch.float32 if x.device.type == "mps" else torch.float64
         points = x.to(exact).reshape(x.shape[0], *self._x_shape)
         cycles_per_unit = (self._omega(points) / RADIANS_PER_CYCLE).expand(self._columns)
-        return sines_of_cycles(points, cycles_per_unit, self._offset.to(exact), dtype)
+        return sines_of_cycles(points, cycles_per_unit, self._offset.to(points), dtype)
 
 
 def _are_powers_of_two(values: Tensor) -> bool:
