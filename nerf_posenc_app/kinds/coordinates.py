@@ -265,7 +265,7 @@ def doubts_of_flat_fits(
         flat: PSNR of a constant.
         config: configuration of the run.
         measure: PSNR that the fits are scored by.
-        data: what was fitted, in one word.
+        data: noun for the fitted data, such as ``"image"`` or ``"sound"``.
     """
     length = "--steps" if config.seconds is None else "--seconds"
     for fit in results:

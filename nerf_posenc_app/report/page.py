@@ -97,8 +97,8 @@ class About:
         notes: remarks on the data and the results.
         citations: BibTeX.
         groups: groups of a comparison, heading and the names of the fits below it.
-        finding: what the run found; None for a comparison of runs.
-        headline: what a comparison found.
+        finding: best fit of the run and its verdict; None for a comparison of runs.
+        headline: result of a comparison in one sentence.
         differing: settings that the runs of a comparison differ in.
     """
 

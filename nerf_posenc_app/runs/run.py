@@ -305,7 +305,7 @@ class Run:
             citations=kind.citations,
         )
         with self.folder.publishing() as folder:
-            # The scores are written first; the page and its pictures can be made from them again.
+            # The scores are written first; the report and its images can be made again from them.
             write_metrics(
                 folder / METRICS,
                 about.run,

@@ -258,7 +258,7 @@ class Metrics:
         all_fits: names of all fits of the run, also of those that failed.
         versions: versions of what the run was made with.
         fits: results and references; their views are read by `read_views`.
-        finding: what the run found.
+        finding: best fit of the run, its verdict and its qualifications.
     """
 
     command: str
@@ -299,7 +299,7 @@ def write_metrics(
         results: the fits and references.
         measures: columns of the table.
         training: measure of the training curves.
-        finding: what the run found.
+        finding: best fit of the run, its verdict and its qualifications.
     """
     first = measures[0]
     gain_name = "gain_db" if first.name.endswith("_db") else "gain"

@@ -27,7 +27,7 @@ class Doubt:
         fit: name of the fit.
         reason: rest of a sentence that begins with the fit, such as ``"did not learn the sound
             (0.4 dB; silence scores 0 dB)"``.
-        advice: what to try, as a sentence; empty if nothing is known.
+        advice: remedy in one sentence; empty if none is known.
     """
 
     fit: FitName
@@ -45,8 +45,8 @@ class Finding:
     Attributes:
         measure: name of the measure that fits are compared by.
         best: name of the best fit or reference.
-        baseline: what it is compared with; None if there is nothing else.
-        verdict: what the best does beside it.
+        baseline: name of the fit or reference beside the best; None if the best stands alone.
+        verdict: outcome of that comparison; `Verdict` lists the values.
         qualifications: what to know before the scores are compared, as sentences.
         sentence: all of it in one sentence.
     """
