@@ -137,8 +137,8 @@ def main(arguments: Sequence[str], experiment: Experiment) -> int:
             status = _fail(str(error), 1, stop, world, is_own=False)
         except (Stopped, KeyboardInterrupt):
             status = 128 + (signals[-1] if signals else signal.SIGINT)
-            if world.is_first:
-                _fail("stopped", status, stop, world)
+            # If rank 0 was killed, torchrun ends the others, and one of them has to say it.
+            _fail("stopped", status, stop, world, is_own=False)
         except Exception as error:
             if not is_out_of_memory(error):
                 # The traceback says why; the other processes need not.

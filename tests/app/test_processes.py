@@ -225,9 +225,11 @@ def test_a_run_whose_rank_dies_is_resumed_by_any_number_of_processes() -> None:
         assert finished.returncode == 1
         # torchrun ends the other rank, unless that sees first that one has died.
         resume = f"resume with: torchrun --nproc-per-node 2 train_fit.py --resume {folder}"
-        ended = f"train_fit.py: error: another process of this run has ended; {resume}"
-        assert errors(finished) in ([ended], [])
-        assert finished.stderr.count(resume) == 1
+        (line,) = errors(finished)
+        assert line in (
+            f"train_fit.py: error: another process of this run has ended; {resume}",
+            f"train_fit.py: stopped; {resume}",
+        )
         assert not Path(folder, "metrics.json").exists()
         assert Path(folder, "fits/fourier.safetensors").exists()
         resume_by(num_processes, folder)
