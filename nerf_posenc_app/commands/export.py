@@ -21,6 +21,7 @@ from nerf_posenc_app.commands.hub import write_hub_folder
 from nerf_posenc_app.kinds.kind import Exportable
 from nerf_posenc_app.options import Range, UsageError
 from nerf_posenc_app.own_encodings import imported
+from nerf_posenc_app.report.networks import why_not
 from nerf_posenc_app.runs.processes import command_words
 from nerf_posenc_app.runs.saved_fits import (
     find_fit,
@@ -34,7 +35,7 @@ from nerf_posenc_app.runs.saved_fits import (
 from nerf_posenc_app.terminal import printable, quoted, say
 from nerf_posenc_app.values.blocks import Mesh
 from nerf_posenc_app.values.names import BASELINE
-from nerf_posenc_app.web.fit_page import fit_page, why_not
+from nerf_posenc_app.web.fit_page import fit_page
 from nerf_posenc_app.web.volume_page import volume_page
 
 _MESHES = (".ply", ".obj", ".stl")

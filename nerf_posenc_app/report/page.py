@@ -32,6 +32,7 @@ from nerf_posenc_app.report.images import (
     reduced_error,
     webp_url,
 )
+from nerf_posenc_app.report.networks import page_networks
 from nerf_posenc_app.report.sections import (
     FrequencyContent,
     Panel,
@@ -150,6 +151,11 @@ def write_page(
     opened = _opened(first) if first and tiles is None else (0, 0, 0)
     scale = error_scale([(fit, p.original) for p in first for fit in p.fits.values()])
     measures = columns(results, about.measures)
+    sides = _sides(
+        [r for r in results if not first or r.label in first[opened[2]].fits],
+        measure,
+        about.finding,
+    )
     page = render(
         "page.html.j2",
         about.run,
@@ -162,11 +168,9 @@ def write_page(
         measures=measures,
         gain_label=gain_label(measure),
         baseline=BASELINE,
-        sides=_sides(
-            [r for r in results if not first or r.label in first[opened[2]].fits],
-            measure,
-            about.finding,
-        ),
+        sides=sides,
+        folder=about.run.get("config", {}).get("out", "RUN"),
+        networks=None if tiles else page_networks(results, sides),
         rows=[_row(r, results, measures, about.groups) for r in results],
         fitted="" if about.groups else fitted_line(results, about.run),
         csv=_csv(results, measures, about),
@@ -179,10 +183,7 @@ def write_page(
         passages=_passages(results, measure),
         learning=_learning(originals, results, about.training),
         blocks=[(s.template, c, s.leads) for s in SECTIONS.values() if (c := s.prepare(results))],
-        videos={
-            heading: {name: _data_url(file) for name, file in files.items()}
-            for heading, files in (videos or {}).items()
-        },
+        videos=_video_urls(videos or {}),
     )
     path.write_text(page, encoding="utf-8")
 
@@ -501,6 +502,13 @@ def _learning(
         "originals": [webp_url(image, 75) for image in originals],
         "fits": fits,
         "count": max(len(result.snapshots) for result in recorded),
+    }
+
+
+def _video_urls(videos: Mapping[str, Mapping[str, Path]]) -> dict[str, dict[str, dict[str, str]]]:
+    return {
+        heading: {name: _data_url(file) for name, file in files.items()}
+        for heading, files in videos.items()
     }
 
 

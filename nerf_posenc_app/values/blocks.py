@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from torch import Tensor
 
+from nerf_posenc.fits import ImageFit
+
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int, Shaped
 
@@ -162,6 +164,22 @@ class HeatMap:
     values: Float[Tensor, "rows columns"]
     rows: Sequence[str]
     columns: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Network:
+    """A fitted image as a function of coordinates, which the page evaluates at any point.
+
+    Attributes:
+        title: heading of the view that shows its pixels.
+        fit: a copy of the encoder and the network.
+        psnr_by_bands: PSNR in dB with none of the frequency bands, with the lowest one, and so on
+            without the last; empty if the encoder has none that can be switched off.
+    """
+
+    title: str
+    fit: ImageFit
+    psnr_by_bands: Sequence[float] = ()
 
 
 class Block(Protocol):

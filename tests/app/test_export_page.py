@@ -18,10 +18,13 @@ import train_fit
 from nerf_posenc import FourierEncoder, GaussianEncoder, HashGridEncoder
 from nerf_posenc.core.encoder import Identity
 from nerf_posenc.fits import ImageFit, load_fit
+from nerf_posenc.metrics import psnr
 from nerf_posenc.networks import MLP, siren
 from nerf_posenc.training.coordinate_model import CoordinateModel
-from nerf_posenc_app.web.fit_page import fit_page, why_not
-from nerf_posenc_app.web.packed_weights import TOLERANCE, linear_layers, pack_fit, weight_rows
+from nerf_posenc_app.report.networks import why_not
+from nerf_posenc_app.report.packed_weights import TOLERANCE, linear_layers, pack_fit, weight_rows
+from nerf_posenc_app.web.fit_page import fit_page
+from scenes import open_image
 from tests.browsers import CHROMIUM, needs_chromium
 from tests.small import SMALL_RUN, SMALL_SEQUENCE, quick_report
 
@@ -322,6 +325,47 @@ def test_the_bands_are_let_in_by_a_slider(chromium: Any, home: Path) -> None:
     page.locator("#right").select_option("gaussian")
     assert slider.is_disabled()
     assert "choose it on one side" in page.locator("#why").inner_text()
+    page.context.close()
+
+
+@pytest.mark.slow
+@needs_chromium
+def test_the_report_evaluates_fewer_bands(chromium: Any, home: Path) -> None:
+    run = ["--image", "cat", "--bands", "4", *SMALL_RUN, "--quiet", "--out", "report"]
+    assert train_fit.main(run) == 0
+    page = open_page(chromium, home / "report" / "report.html")
+    assert page.locator("#count").inner_text() == "4 of 4"
+    # Moved, and before that the images of the run are shown.
+    assert page.locator("#right-network").is_hidden()
+    page.locator("#bands").focus()
+    page.keyboard.press("ArrowLeft")
+    assert page.locator("#bands").get_attribute("aria-valuetext") == "3 of 4 bands"
+    wait_until(page, "document.documentElement.dataset.done === 'true'")
+    fit = load_fit("report/fits/fourier.safetensors")
+    assert isinstance(fit, ImageFit)
+    three = torch.tensor([1.0, 1.0, 1.0, 0.0])
+
+    def evaluate(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            values: Tensor = fit.network(fit.encoder(x, weight=three))
+            return values
+
+    x0, y0, x1, y1 = page.evaluate("shownPart()")
+    size = page.evaluate("[$('right-network').width, $('right-network').height]")
+    x, y = (
+        ((low + (torch.arange(n) + 0.5) * (high - low) / n) - side / 2) * 2 / 24
+        for low, high, n, side in zip((x0, y0), (x1, y1), size, (24, 16), strict=True)
+    )
+    expected = evaluate(torch.stack(torch.meshgrid(x, y, indexing="xy"), -1))
+    script = "[...$('right-network').getContext('2d').getImageData(0, 0, W, H).data]"
+    script = script.replace("W", str(size[0])).replace("H", str(size[1]))
+    drawn_values = torch.tensor(page.evaluate(script)).reshape(*expected.shape[:2], 4)[..., :3]
+    assert float((drawn_values / 255 - expected).abs().max()) <= 1.5 / 255
+    image = open_image("cat").resized(24)
+    score = psnr(evaluate(image.coordinates), image.rgb)
+    tag = f"fourier, 3 of 4 bands, {score:.1f} dB of the image"
+    assert page.locator("#right-tag").inner_text() == tag
+    assert page.problems == []
     page.context.close()
 
 

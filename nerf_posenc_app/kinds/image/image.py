@@ -45,6 +45,7 @@ from nerf_posenc_app.kinds.image.reconstruction import (
     MU_LAW_PSNR,
     evaluated_pixels,
     fitted_pixels,
+    network_of,
     psnr_of,
     reconstruct,
     render,
@@ -56,7 +57,7 @@ from nerf_posenc_app.kinds.image.samples import sample_notes, sampled, weighted
 from nerf_posenc_app.kinds.kind import Exportable, Fit, Problem, Rendered, digest_of
 from nerf_posenc_app.options import UsageError, require
 from nerf_posenc_app.terminal import printable
-from nerf_posenc_app.values.blocks import Evaluation
+from nerf_posenc_app.values.blocks import Block, Evaluation
 from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
@@ -252,10 +253,12 @@ class ImageKind(CoordinateKind[ImageOptions]):
             scores[self._fitted.name] = reconstruct(fitted, fit.model, device, dtype)[1]
         if self.image.is_large:
             return_freed_memory()
-        encoder = encoder_of(fit.model)
-        return Evaluation(
-            scores, [view_of(self.image, values, self.title, frequency_bands(encoder))]
-        )
+        bands = frequency_bands(encoder_of(fit.model))
+        blocks: list[Block] = [view_of(self.image, values, self.title, bands)]
+        if not self.image.is_large and self.image.tone is None:
+            model = CoordinateModel(**fit.problem.description["options"])
+            blocks.append(network_of(self.image, fit.model, model, self.title))
+        return Evaluation(scores, blocks)
 
     def references(self, config: ImageOptions) -> Mapping[str, Callable[[], Result]]:
         """Interpolations between the pixels, or what denoises them."""

@@ -1,17 +1,23 @@
 """The pixels that a model gives, and those that they are compared with."""
 
+import copy
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
+from nerf_posenc.core.encoder import Encoder
+from nerf_posenc.encoders.fourier import FourierEncoder
+from nerf_posenc.fits import ImageFit
 from nerf_posenc.images import Image, to_eight_bits, unit_range
 from nerf_posenc.metrics.image import psnr, psnr_from_mse, squared_error
+from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.loop import predict
 from nerf_posenc_app.kinds.coordinates import PSNR
-from nerf_posenc_app.values.blocks import View
+from nerf_posenc_app.values.blocks import Network, View
 from nerf_posenc_app.values.measures import Measure
 
 MU_LAW_PSNR = Measure(
@@ -24,6 +30,8 @@ MU_LAW_PSNR = Measure(
 
 # A large image is rendered this many pixels at a time.
 _STRIP_PIXELS = 1 << 18
+# Pixels that scores of fewer bands are of.
+_MOST_POINTS = 1 << 15
 # Gray of what a mask leaves out.
 _MASKED = 0.5
 
@@ -78,6 +86,36 @@ def render(
     with autocast(device, dtype):
         values = predict(model, points.reshape(-1, 2).to(device), chunk_size=chunk_size)
     return values.cpu().reshape(*points.shape[:2], 3)
+
+
+@torch.no_grad()
+def network_of(image: Image, model: nn.Module, description: CoordinateModel, title: str) -> Network:
+    """Copy a fitted model for the page, with its PSNR for every smaller number of bands.
+
+    Args:
+        image: the image; scores are of at most `_MOST_POINTS` of its evaluated pixels.
+        model: the encoder and the network.
+        description: description of the model.
+        title: heading of the view that shows its pixels.
+    """
+    encoder, network = copy.deepcopy(model).cpu().children()
+    assert isinstance(encoder, Encoder)
+    fit = ImageFit(encoder, network, description, image.whole_size, 0, 0)
+    if not isinstance(encoder, FourierEncoder):
+        return Network(title, fit)
+    image = image.evaluated
+    step = max(1, math.ceil(math.sqrt(image.num_pixels / _MOST_POINTS)))
+    some = slice(None, None, step)
+    points = image.coordinates_at(some, some).reshape(-1, 2)
+    truth = image.rgb[some, some].reshape(-1, 3)
+    weights = None if image.weights is None else image.weights[some, some].flatten()
+    band = torch.arange(encoder.num_bands)
+    scores = []
+    for count in range(encoder.num_bands):
+        # Features of a band that is off are 0, which the network has not met in training.
+        features = encoder(points, weight=(band < count).float())
+        scores.append(psnr(predict(network, features, chunk_size=2048), truth, weights))
+    return Network(title, fit, scores)
 
 
 def reconstruct(
