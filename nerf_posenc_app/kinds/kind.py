@@ -24,7 +24,7 @@ from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.schedules import cosine_decay
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.options import CommonOptions, UsageError
-from nerf_posenc_app.values.blocks import Evaluation, Mesh, Passage, Volume
+from nerf_posenc_app.values.blocks import Block, Evaluation, Mesh, Passage, Volume
 from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import BATCH_PSNR, Measure, TrainingScore
 from nerf_posenc_app.values.names import FitName
@@ -307,6 +307,16 @@ class Kind(ABC, Generic[Config]):
         data = getattr(options, cls.name)
         changed: dict[str, Any] = {} if isinstance(data, InMemory) else {cls.name: found(data)}
         return replace(options, **changed)
+
+    def blocks_of_best(self, name: FitName, path: Path, config: Config) -> Sequence[Block]:
+        """Further blocks of the best fit of a run, which would take too long for every fit.
+
+        Args:
+            name: name of the fit.
+            path: file of the fit.
+            config: configuration of the run.
+        """
+        return ()
 
     @classmethod
     def render(

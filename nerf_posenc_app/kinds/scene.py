@@ -407,15 +407,10 @@ class ViewsKind(Kind[AskedViews]):
             scores = evaluate(test, on_view=partial(bar.update, 1))
             sum_up(bar)
         views = [_view(test, i, score, gray) for i, score in enumerate(scores)]
-        moving: list[Video | Volume] = []
+        moving: list[Block] = []
         remarks: list[str] = []
-        with noted(f"orbit of {fit.name}", remarks):
+        with noted(f"turntable of {fit.name}", remarks):
             if config.turntable:
-                camera = self.scene.train.cameras[0]
-                with progress_bar(f"{fit.name} orbit", 1, "field", quiet=config.quiet) as bar:
-                    moving.append(make_volume(renderer, camera, poses, gray))
-                    bar.update()
-                    sum_up(bar)
                 moving.append(self._turntable(fit, poses, gray))
         return Evaluation(
             {
@@ -430,6 +425,16 @@ class ViewsKind(Kind[AskedViews]):
                 "views": [{"name": s.name, "psnr_db": s.psnr, "ssim": s.ssim} for s in scores],
             },
         )
+
+    def blocks_of_best(self, name: FitName, path: Path, config: AskedViews) -> Sequence[Block]:
+        """The field on a grid, to be orbited: it takes as long as a short fit."""
+        if not config.turntable:
+            return ()
+        with progress_bar(f"{name} orbit", 1, "field", quiet=config.quiet) as bar:
+            volume = self.volume(path, torch.device(config.device))
+            bar.update()
+            sum_up(bar)
+        return (volume,)
 
     def _turntable(self, fit: Fit[AskedViews], found: Tensor, gray: float) -> Video:
         """An orbit around the scene."""

@@ -294,6 +294,7 @@ class Run:
         finding = find(shown, measures[0], doubts, _too_short(kind, config))
         if finding is not None:
             notes = [*finding.qualifications, *notes]
+            shown = self._with_blocks_of_best(shown, finding, notes)
         about = About(
             title=f"{kind.title}, {kind.evaluated_on}" if kind.evaluated_on else kind.title,
             measures=measures,
@@ -322,6 +323,18 @@ class Run:
             shown, measures, [*notes, f"fits: {fitted_line(shown, about.run)}"], finding
         )
         return is_whole
+
+    def _with_blocks_of_best(
+        self, shown: Sequence[Result], finding: Finding, notes: list[str]
+    ) -> list[Result]:
+        fits = [result for result in shown if not result.is_reference]
+        best = next(r for label in finding.sides[::-1] for r in fits if r.label == label)
+        blocks = list(best.evaluation.blocks)
+        with noted(f"further views of {best.label}", notes):
+            path = self.fit_file(best.name).path
+            blocks += self.kind.blocks_of_best(best.name, path, self.config)
+        changed = replace(best, evaluation=replace(best.evaluation, blocks=blocks))
+        return [changed if result is best else result for result in shown]
 
     def _print_table(
         self,

@@ -130,14 +130,15 @@ def test_a_part_that_fails_leaves_the_others(part: str, capsys: pytest.CaptureFi
     assert ("; open run/report.html" in said.out) != is_page
 
 
-@pytest.mark.parametrize("part", ["make_volume", "SceneKind._turntable"])
-def test_fields_are_scored_without_their_orbits(part: str) -> None:
+@pytest.mark.parametrize(
+    ("part", "named"),
+    [("make_volume", "further views of fourier"), ("SceneKind._turntable", "turntable of fourier")],
+)
+def test_fields_are_scored_without_their_orbits(part: str, named: str) -> None:
     words = [*SMALL_SCENE, "--turntable", "2", "--encodings", "fourier", "--out", "run"]
     with without_hull(), mock.patch(f"nerf_posenc_app.kinds.scene.{part}", side_effect=fail):
         assert train_fit.main(words) == 0
-    assert "The orbit of fourier could not be made: no font" in (
-        Path("run/report.html").read_text()
-    )
+    assert f"The {named} could not be made: no font" in Path("run/report.html").read_text()
 
 
 def test_a_full_disk_is_an_error_that_keeps_the_fits(capsys: pytest.CaptureFixture[str]) -> None:
