@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Optional, TypeVar
 
 import tyro
+from tyro import _strings as tyro_strings
 
 from nerf_posenc.core.encoder import unknown_name
 from nerf_posenc.plugins import how_to_install
@@ -381,7 +382,7 @@ def read(
     """
     program = f"{PROGRAM} {command}".strip()
     markers = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
-    with _without_none():
+    with _tidy_help():
         values, unknown = tyro.cli(
             declared if isinstance(declared, type) else _recorded(declared),
             prog=program,
@@ -400,21 +401,67 @@ def read(
 
 
 @contextlib.contextmanager
-def _without_none() -> Iterator[None]:
-    """Remove "(default: None)" from the help; each help text states its default itself."""
-    printed = io.StringIO()
+def _tidy_help() -> Iterator[None]:
+    """Remove defaults of None and False from the help: texts state theirs, and flags are off.
+
+    Line breaks within a paragraph are removed as well: tyro keeps those of indented docstrings and
+    then wraps the lines again.
+    """
+    printed, join_lines = io.StringIO(), tyro_strings.remove_single_line_breaks
+    tyro_strings.remove_single_line_breaks = _joined_lines
     try:
         with contextlib.redirect_stdout(printed):
             yield
     finally:
+        tyro_strings.remove_single_line_breaks = join_lines
         # It may go on in the next line of a box, whose frame stays.
         blank = re.sub(
-            r"\(default:(\s*│\n│)?\s*None\)",
+            r"\(default:(\s*│\n│)?\s*(None|False|)\)",
             lambda found: re.sub(r"[^│\n]", " ", found[0]),
             printed.getvalue().replace(f"Example: {SCRIPT}", f"Example: {_STARTED}"),
         )
         # Without the lines that had nothing else.
-        print(re.sub(r"\n[│ ]+(?=\n)", "", blank), end="")
+        lines = re.sub(r"\n[│ ]+(?=\n)", "", blank).splitlines()
+        print("".join(f"{line}\n" for line in _arranged(lines)), end="")
+
+
+def _joined_lines(helptext: str) -> str:
+    return re.sub(r"(?<=\S)\n {4}(?=\S)", " ", helptext)
+
+
+def _arranged(lines: Sequence[str]) -> list[str]:
+    """Lines of a help: options of the data first, those of folder and screen last."""
+    box = next((i for i, line in enumerate(lines) if re.match(r"\W+options\b", line)), len(lines))
+    heads = [i for i in range(box, len(lines)) if re.match(r"[│ ] +-", lines[i])]
+    if not any("--encodings" in lines[i] for i in heads):
+        return list(lines)
+    end = next((i for i in range(heads[-1] + 1, len(lines)) if lines[i][2:3] != " "), len(lines))
+    blocks = [lines[i:j] for i, j in zip(heads, [*heads[1:], end], strict=True)]
+    names, data = list(option_names(CommonOptions)), lines[0].split("[")[0].split()[-1]
+    first_of_folder = names.index("--video")
+
+    def group(block: Sequence[str]) -> int:
+        option = next((word for word in block[0].split() if word.startswith("--")), "")
+        if option not in names:
+            return 0 if option in ("--help", data, f"{data}s") else 1
+        return 2 if names.index(option) < first_of_folder else 3
+
+    arranged: list[str] = []
+    for number, title in enumerate(("", "", "training", "run folder and screen")):
+        own = [_without_braces(line) for each in blocks if group(each) == number for line in each]
+        frame = "│" if own and own[0].startswith("│") else " "
+        width = len(own[0]) if own else 0
+        arranged += [f"{frame} {title}:".ljust(width - 1) + frame] if title and own else []
+        arranged += own
+    return [*lines[: heads[0]], *arranged, *lines[end:]]
+
+
+def _without_braces(line: str) -> str:
+    """A line of the help with ``STR ...`` for ``{[STR [STR ...]]}``, as wide as it was."""
+    plain = re.sub(r"(?<=--)([\w-]+) \{\[(\w+) \[\w+ \.\.\.\]\]\}", r"\1 \2 ...", line)
+    plain = re.sub(r"(?<=--)([\w-]+) \{([^}]*)\}", r"\1 \2", plain)
+    end = len(line.rstrip()) if line.endswith("│") else len(line)
+    return line if plain == line else plain[:-1].ljust(end - 1) + plain[-1:]
 
 
 def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -291,9 +291,11 @@ class Run:
         notes += [note for note in found if isinstance(note, str)]
         doubts = [note for note in found if isinstance(note, Doubt)]
         measures = kind.measures(config)
-        finding = find(shown, measures[0], doubts, _too_short(kind, config))
+        length = _too_short(kind, config)
+        finding = find(shown, measures[0], doubts, length)
         if finding is not None:
-            notes = [*finding.qualifications, *notes]
+            # That fits were too short is said by the sentence itself.
+            notes = [*finding.qualifications[length is not None :], *notes]
             shown = self._with_blocks_of_best(shown, finding, notes)
         about = About(
             title=f"{kind.title}, {kind.evaluated_on}" if kind.evaluated_on else kind.title,

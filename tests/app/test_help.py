@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import itertools
 import re
 from pathlib import Path
 
@@ -46,6 +47,23 @@ def test_the_help_of_a_kind_has_all_its_options_with_a_line_for_each(
         assert f"{option} " in text, option
     assert "None" not in text
     assert "Example: train_fit.py" in text
+
+
+def test_help_begins_with_the_data_and_ends_with_folder_and_screen(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = printed(capsys, "--image")
+    options = re.findall(r"^  (--[\w-]+)", text, flags=re.M)
+    assert options[:2] == ["--image", "--images"]
+    assert text.index("  training:") < text.index("  --steps")
+    last = text[text.index("  run folder and screen:") :]
+    assert re.findall(r"^  (--[\w-]+)", last, flags=re.M)[:2] == ["--video", "--out"]
+    assert not {*"{}"} & {*text}
+    # Text that goes on in a further line fills the one before it.
+    lines = [line.rstrip() for line in text.splitlines() if line.startswith(" " * 10)]
+    for line, following in itertools.pairwise(lines):
+        if not line.endswith((".", ")")):
+            assert len(line) + 1 + len(following.split()[0]) > 79, line
 
 
 def test_the_help_of_images_names_their_encodings(capsys: pytest.CaptureFixture[str]) -> None:
