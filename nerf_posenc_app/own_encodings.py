@@ -1,4 +1,4 @@
-"""Encodings of a user's own: ``--encodings none ./mine.py:CubicEncoder``, or a class in Python.
+"""Encodings and networks of a user's own: ``--encodings none ./mine.py:CubicEncoder``, or a class.
 
 The file is code, and importing it runs it. That happens only where the user names the file in this
 very call: a saved run names its encodings and their files, and never imports them.
@@ -10,19 +10,20 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.training.checkpoints import bytes_of
 from nerf_posenc.training.encoding_recipe import EncoderDescription, as_recipe
-from nerf_posenc.training.recipes import ENCODINGS, EncodingRecipe
+from nerf_posenc.training.recipes import ENCODINGS, NETWORKS, EncodingRecipe, NetworkRecipe
 from nerf_posenc_app.options import CommonOptions, UsageError
 
 _NAMED = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
@@ -63,12 +64,13 @@ def with_own_encodings(options: Options, folder: Path) -> Options:
 
 
 def imported(name: str, folder: Path = Path()) -> str:
-    """Add the encoding of a file to ``ENCODINGS``.
+    """Add the encoding of a file to ``ENCODINGS``, or the network of a file to ``NETWORKS``.
 
     Args:
         name: name of an encoding; or ``FILE.py:NAME``, where ``NAME`` is a class of
             modules with ``out_dim``, the number of features, which is called with the number of
-            coordinates, or an `EncodingRecipe`.
+            coordinates, or an `EncodingRecipe`; or a class of networks on raw coordinates, which
+            is called with ``in_dim, out_dim, width=, depth=``.
         folder: folder that relative paths start from.
 
     Returns:
@@ -76,7 +78,7 @@ def imported(name: str, folder: Path = Path()) -> str:
 
     Raises:
         UsageError: If there is no such file or name, the file raises an error, or what it names is
-            neither of both or encodes no coordinates.
+            none of these or takes no coordinates.
     """
     found = _NAMED.fullmatch(name)
     if found is None:
@@ -121,9 +123,10 @@ def add_class(value: type) -> str:
     return _added(name, value, file, name)
 
 
-def own_files(names: Iterable[str]) -> dict[str, OwnFile]:
-    """Files of those of some encodings that are a user's own."""
-    return {name: _ADDED[name] for name in names if name in _ADDED and name in ENCODINGS}
+def own_files(names: Iterable[str] | None = None) -> dict[str, OwnFile]:
+    """Files of those of some encodings that are a user's own; of all by default."""
+    known = {*ENCODINGS, *NETWORKS} & {*_ADDED}
+    return {name: _ADDED[name] for name in (_ADDED if names is None else names) if name in known}
 
 
 def require_same_files(saved: Mapping[str, OwnFile], run: Path) -> None:
@@ -153,14 +156,19 @@ def require_same_files(saved: Mapping[str, OwnFile], run: Path) -> None:
 
 def _added(name: str, value: Any, file: Path | None, given: str) -> str:
     path = "" if file is None else str(file.resolve())
-    if name in ENCODINGS and (name not in _ADDED or _ADDED[name].path != path):
+    if name in (*ENCODINGS, *NETWORKS) and (name not in _ADDED or _ADDED[name].path != path):
         raise UsageError(f"{given}: there is an encoding {name} already; rename yours")
-    recipe = as_recipe(value)
-    features = _try(name, recipe, given)
+    if _is_network(value):
+        network = NetworkRecipe(title=f"The network {name}", build=_network_builder(value))
+        features = _try(name, partial(_network_values, network), "computes no values", given)
+        NETWORKS[name] = network
+    else:
+        recipe = as_recipe(value)
+        features = _try(name, partial(_features, name, recipe), "encodes no coordinates", given)
+        ENCODINGS[name] = recipe
     is_file = file is not None and file.is_file()
     # A class of a notebook is told from one of its name by what it computes.
     content = file.read_bytes() if file is not None and is_file else features
-    ENCODINGS[name] = recipe
     _ADDED[name] = OwnFile(path, hashlib.sha256(content).hexdigest())
     return name
 
@@ -180,42 +188,71 @@ def _is_encoding(value: object) -> bool:
     return isinstance(value, EncodingRecipe) or (is_class and value not in (nn.Module, Encoder))
 
 
-def _try(name: str, recipe: EncodingRecipe, given: str) -> bytes:
-    """Encode two points with it, before anything is fitted, and return the features.
+def _is_network(value: object) -> bool:
+    """Whether a value is a class that needs the number of outputs, as encodings do not."""
+    if not isinstance(value, type):
+        return False
+    out_dim = inspect.signature(value).parameters.get("out_dim")
+    return out_dim is not None and out_dim.default is out_dim.empty
+
+
+def _network_builder(value: type[nn.Module]) -> Callable[..., nn.Module]:
+    """Build a network whose initial weights are drawn from torch's own generator by a seed."""
+
+    def build(*dims: int, generator: torch.Generator | None = None, **layers: int) -> nn.Module:
+        with torch.random.fork_rng(devices=[]):
+            if generator is not None:
+                seed = int(torch.randint(1 << 62, (), generator=generator))
+                torch.set_rng_state(torch.Generator().manual_seed(seed).get_state())
+            return value(*dims, **layers)
+
+    return build
+
+
+def _network_values(network: NetworkRecipe, in_dim: int, points: Tensor) -> tuple[Tensor, int]:
+    generator = torch.Generator().manual_seed(0)
+    built = network.build(in_dim, 3, width=8, depth=2, generator=generator)
+    return built(points), 3
+
+
+def _features(name: str, recipe: EncodingRecipe, in_dim: int, points: Tensor) -> tuple[Tensor, int]:
+    description = EncoderDescription(name, in_dim=in_dim, resolution=64, num_bands=2)
+    encoder = recipe.encoder(description, torch.Generator().manual_seed(0))
+    return encoder(points), encoder.out_dim
+
+
+def _try(
+    name: str, compute: Callable[[int, Tensor], tuple[Tensor, int]], failure: str, given: str
+) -> bytes:
+    """Compute two points with it, before anything is fitted, and return the values.
 
     Raises:
-        UsageError: If it encodes coordinates of no kind of data.
+        UsageError: If it takes coordinates of no kind of data.
     """
     problems = []
     # Of an image, a volume, a sound: an encoding may be for some of them alone.
     for in_dim in (2, 3, 1):
         try:
-            description = EncoderDescription(name, in_dim=in_dim, resolution=64, num_bands=2)
             points = torch.linspace(-0.7, 0.6, 2 * in_dim).view(2, in_dim)
             # Built twice, as for a fit and for the model that is loaded later.
-            encoder, again = (
-                recipe.encoder(description, torch.Generator().manual_seed(0)) for _ in range(2)
-            )
-            features = encoder(points)
-            shape = tuple(features.shape)
-            if shape != (2, encoder.out_dim):
-                problems.append(
-                    f"its out_dim is {encoder.out_dim}, and it gives {shape} for (2, 2)"
-                )
-            elif not features.is_floating_point():
-                problems.append(f"its features are {features.dtype}; give floating-point ones")
-            elif not bool(features.isfinite().all()):
-                problems.append("its features are not finite")
-            elif not torch.equal(again(points), features):
+            (values, out_dim), (again, _) = (compute(in_dim, points) for _ in range(2))
+            if tuple(values.shape) != (2, out_dim):
+                shapes = f"{tuple(values.shape)} for (2, {in_dim})"
+                problems.append(f"its out_dim is {out_dim}, and it gives {shapes}")
+            elif not values.is_floating_point():
+                problems.append(f"its values are {values.dtype}; give floating-point ones")
+            elif not bool(values.isfinite().all()):
+                problems.append("its values are not finite")
+            elif not torch.equal(again, values):
                 problems.append(
                     "it is another function each time it is built: draw random constants from "
                     "torch, or keep them in the file"
                 )
             else:
-                return bytes(bytes_of(features.detach().cpu().contiguous()))
+                return bytes(bytes_of(values.detach().cpu().contiguous()))
         except Exception as error:
             problems.append(f"{type(error).__name__}: {error}")
-    raise UsageError(f"{given}: {name} encodes no coordinates: {problems[0].splitlines()[0]}")
+    raise UsageError(f"{given}: {name} {failure}: {problems[0].splitlines()[0]}")
 
 
 def _module(file: Path, given: str) -> ModuleType:

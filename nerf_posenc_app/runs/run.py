@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 import nerf_posenc
-from nerf_posenc.training import ENCODINGS
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import describe, pick_device
 from nerf_posenc.training.distributed import ALONE, World
@@ -650,7 +649,7 @@ def resume_command(folder: Path) -> str:
     names = ("python", "python3")
     python = next((n for n in names if shutil.which(n) == sys.executable), sys.executable)
     # The encodings of the user's own files that this process has imported.
-    own = [f"{file.path}:{name}" for name, file in own_files(ENCODINGS).items() if file.path]
+    own = [f"{file.path}:{name}" for name, file in own_files().items() if file.path]
     encodings = ["--encodings", *own] if own else []
     return shlex.join([*command_words(python), "--resume", str(folder), *encodings])
 

@@ -481,7 +481,7 @@ def test_an_encoding_of_a_file_is_imported_where_it_is_named(
         "../mine.py": "../mine.py needs the name of a class in it: ../mine.py:CubicEncoder",
         "../bad.py:Narrow": "Narrow encodes no coordinates: its out_dim is 3, and it gives (2, 2)",
         "../bad.py:Unknown": "Unknown needs an attribute out_dim, the number of its features",
-        "../bad.py:Endless": "Endless encodes no coordinates: its features are not finite",
+        "../bad.py:Endless": "Endless encodes no coordinates: its values are not finite",
         "../bad.py:Chance": "another function each time it is built",
         "../bad.py:Blind": "Blind encodes no coordinates: TypeError: ",
         "nowhere.py:Cubic": "there is no file nowhere.py",
@@ -492,6 +492,57 @@ def test_an_encoding_of_a_file_is_imported_where_it_is_named(
         assert error.count("\n") == 1
     for name in ("CubicEncoder", "Small"):
         ENCODINGS.pop(name, None)
+
+
+OWN_NETWORK = """
+from torch import nn
+
+class Tanh(nn.Sequential):
+    def __init__(self, in_dim, out_dim, width, depth):
+        assert depth == 2
+        super().__init__(nn.Linear(in_dim, width), nn.Tanh(), nn.Linear(width, out_dim))
+
+class Deaf(nn.Sequential):
+    def __init__(self, in_dim, out_dim):
+        super().__init__(nn.Linear(in_dim, out_dim))
+
+class Single(nn.Sequential):
+    def __init__(self, in_dim, out_dim, width, depth):
+        super().__init__(nn.Linear(in_dim, 1))
+"""
+
+
+@pytest.mark.usefixtures("own_folder", "no_report")
+def test_a_network_of_a_file_is_fitted_on_raw_coordinates(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("mine.py").write_text(OWN_NETWORK)
+    small = ["--size", "12", "--steps", "5", "--batch-size", "50", "--video", "0", "--quiet"]
+    words = ["--encodings", "none", "mine.py:Tanh", "--width", "8", "--depth", "2", *small]
+    scores = []
+    for seed in ("3", "3", "4"):
+        assert train_fit.main([*words, "--seed", seed, "--out", "run", "--overwrite"]) == 0
+        fit = json.loads(Path("run/metrics.json").read_text())["fits"][1]
+        assert fit["encoding"] == "Tanh"
+        assert fit["network"] == "Tanh"
+        assert fit["optimizer"] == "adam"
+        assert fit["parameters"] == (2 * 8 + 8) + (8 * 3 + 3)
+        assert (fit["width"], fit["depth"]) == (8, 2)
+        scores.append(fit["psnr_db"])
+    assert scores[0] == scores[1] != scores[2]
+    NETWORKS.pop("Tanh")
+    Path("run/metrics.json").unlink()
+    assert train_fit.main(["--resume", "run", "--quiet"]) == 2
+    assert "Tanh is code, which runs only if you name it" in capsys.readouterr().err
+    own = ["--encodings", "mine.py:Tanh"]
+    assert train_fit.main(["--resume", "run", "--quiet", *own]) == 0
+    for word, message in {
+        "mine.py:Deaf": "Deaf computes no values: TypeError: ",
+        "mine.py:Single": "Single computes no values: its out_dim is 3, and it gives (2, 1)",
+    }.items():
+        assert train_fit.main(["--encodings", word]) == 2
+        assert message in capsys.readouterr().err
+    NETWORKS.pop("Tanh")
 
 
 @pytest.mark.usefixtures("own_folder", "no_report")
