@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from nerf_posenc_app.report.palette import NUM_STYLES, figure_color
+from nerf_posenc_app.report.palette import NUM_STYLES, RAMP, figure_color
 
 # What the page's own style says of a chart, for a file of its own.
 _PRINT_STYLE = (
@@ -37,6 +37,11 @@ _LABEL_ROWS = 3
 _MOST_TICKS = 6
 # Width of a label of a mark, in pixels.
 _LABEL_WIDTH = 58.0
+# Names at the ends of lines: most lines that have them, their characters, and the size of those.
+_MOST_NAMED = 8
+_MOST_LETTERS = 18
+_LETTER_WIDTH = 8.0
+_LETTER_HEIGHT = 15.0
 
 
 @dataclass(frozen=True)
@@ -100,10 +105,12 @@ def chart_svg(chart: Chart, *, is_page: bool = True) -> str:
     """
     log_x, log_y, marks = chart.log_x, chart.log_y, chart.marks
     lines = [(line, drawable(line, chart)) for line in chart.lines]
+    names = _end_names(lines)
+    right = _RIGHT + _LETTER_WIDTH * max(map(len, names), default=0)
     xs = [x for _, points in lines for x, _ in points] or [1.0, 2.0]
     xs += [mark.x for mark in marks if not log_x or mark.x > 0]
     ys = [y for _, points in lines for _, y in points] or [1.0, 2.0]
-    to_x = _axis(min(xs), max(xs), _LEFT, _WIDTH - _RIGHT, log_x)
+    to_x = _axis(min(xs), max(xs), _LEFT, _WIDTH - right, log_x)
     low, high = _padded(min(ys), max(ys), log_y)
     to_y = _axis(low, high, _HEIGHT - _BOTTOM, _TOP, log_y)
     data = _data(lines, to_x, to_y, chart.x_label, chart.y_label)
@@ -116,7 +123,7 @@ def chart_svg(chart: Chart, *, is_page: bool = True) -> str:
         f'aria-label="{escape(chart.y_label)} against {escape(chart.x_label)}" '
         f"{on_page if is_page else alone}>"
     ]
-    parts += [_y_tick(y, to_y(y)) for y in _ticks(low, high, log_y)]
+    parts += [_y_tick(y, to_y(y), _WIDTH - right) for y in _ticks(low, high, log_y)]
     # Values that are all integers count something, such as steps or tasks.
     is_count = all(float(x).is_integer() for x in xs)
     x_ticks = _ticks(min(xs), max(xs), log_x, integer=is_count)
@@ -131,6 +138,7 @@ def chart_svg(chart: Chart, *, is_page: bool = True) -> str:
             x, y = points[0]
             parts.append(f'<circle class="dot c{one.color}" cx="{to_x(x)}" cy="{to_y(y)}" r="4"/>')
         parts.append(f'<polyline class="line c{one.color}" points="{coordinates}"/>')
+    parts += _at_ends([(one.color, to_x(p[-1][0]), to_y(p[-1][1])) for one, p in lines if p], names)
     parts.append(_axis_labels(chart.x_label, chart.y_label))
     if is_page:
         parts.append('<g class="hover" visibility="hidden"><line class="cursor"/></g>')
@@ -138,9 +146,35 @@ def chart_svg(chart: Chart, *, is_page: bool = True) -> str:
     return "".join(parts)
 
 
-def _y_tick(value: float, at: float) -> str:
+def _end_names(lines: Sequence[tuple[Line, Sequence[tuple[float, float]]]]) -> list[str]:
+    """Names that stand at the ends of lines; none of a single line, or of more than have room."""
+    names = [line.name for line, points in lines if points]
+    if not 1 < len(names) <= _MOST_NAMED:
+        return []
+    most = _MOST_LETTERS
+    return [name if len(name) <= most else f"{name[: most - 1]}…" for name in names]
+
+
+def _at_ends(ends: Sequence[tuple[int, float, float]], names: Sequence[str]) -> list[str]:
+    """Names to the right of the last points, moved up or down so that none lie on each other."""
+    named = sorted(zip(ends, names, strict=bool(names)), key=lambda one: one[0][2])
+    heights: list[float] = []
+    for (_, _, y), _ in named:
+        heights.append(max(y, heights[-1] + _LETTER_HEIGHT) if heights else y)
+    # What was moved below the axis moves the names above it up.
+    lowest = _HEIGHT - _BOTTOM
+    for i in reversed(range(len(heights))):
+        heights[i] = min(heights[i], lowest)
+        lowest = heights[i] - _LETTER_HEIGHT
+    return [
+        f'<text class="end k{color}" x="{x + 7}" y="{y + 5:.1f}">{escape(name)}</text>'
+        for ((color, x, _), name), y in zip(named, heights, strict=True)
+    ]
+
+
+def _y_tick(value: float, at: float, end: float) -> str:
     return (
-        f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{at}" y2="{at}"/>'
+        f'<line class="grid" x1="{_LEFT}" x2="{end}" y1="{at}" y2="{at}"/>'
         f'<text x="{_LEFT - 7}" y="{at + 4}" text-anchor="end">{_shown(value)}</text>'
     )
 
@@ -311,18 +345,24 @@ def save_charts(path: Path, charts: Sequence[Chart]) -> None:
     step = _HEIGHT + _TITLE + 22 * max(1, max(len(chart.lines) for chart in charts) // 6 + 1)
     parts = []
     for i, chart in enumerate(charts):
+        drawn = chart_svg(chart, is_page=False)
         names = "   ".join(
             f'<tspan fill="{figure_color(line.color)}">{escape(line.name)}</tspan>'
             for line in chart.lines
+            if 'class="end ' not in drawn
         )
         heading = escape(chart.title)
         parts.append(
             f'<g transform="translate(0 {i * step + _TITLE:g})">'
             f'<text class="heading" x="{_LEFT}" y="-26">{heading}</text>'
             f'<text x="{_LEFT}" y="-6" xml:space="preserve">{names}</text>'
-            f"{chart_svg(chart, is_page=False)}</g>"
+            f"{drawn}</g>"
         )
-    colors = "".join(f".c{i} {{ stroke: {figure_color(i)}; }} " for i in range(NUM_STYLES + 1))
+    colors = "".join(
+        f".c{i} {{ stroke: {color}; }} .k{i} {{ fill: {color}; }} "
+        for i in range(NUM_STYLES + 1 + len(RAMP))
+        for color in [figure_color(i)]
+    )
     path.write_text(
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH:g}" '
         f'height="{len(charts) * step:g}" viewBox="0 0 {_WIDTH:g} {len(charts) * step:g}">'

@@ -139,18 +139,12 @@ def write_page(
     shown = panels(results)
     first, measure = shown[:_MAX_VIEWS], about.measures[0]
     content = frequency_content(shown[0], results) if shown else None
-    drawn: list[Chart] = [
-        *sweep_charts(results, about.measures),
-        *block_charts(results),
-        *(parameter_charts(results, measure) if len(about.groups) < 2 else ()),
-        *(content.charts if content else ()),
-        *training_charts(results, about.training),
-    ]
-    # One point is in the table already.
-    charts = [c for c in drawn if any(len(drawable(line, c)) > 1 for line in c.lines)]
+    charts = _charts(results, about, content)
     opened = _opened(first) if first and tiles is None else (0, 0, 0)
     scale = error_scale([(fit, p.original) for p in first for fit in p.fits.values()])
     measures = columns(results, about.measures)
+    # Below the whole image, beside the comparison of a part of it, is room for the octaves.
+    beside = content.charts[:1] if content and opened[0] != opened[1] else []
     sides = _sides(
         [r for r in results if not first or r.label in first[opened[2]].fits],
         measure,
@@ -179,7 +173,8 @@ def write_page(
         opened={"whole": opened[0], "detail": opened[1]},
         tiles=None if tiles is None else tiles.as_json(),
         error_scale=f"{scale:.2f}",
-        sections=_sections(charts, content),
+        sections=_sections([chart for chart in charts if chart not in beside], content),
+        beside=[_for_template(chart) for chart in beside if chart in charts],
         passages=_passages(results, measure),
         learning=_learning(originals, results, about.training),
         blocks=[(s.template, c, s.leads) for s in SECTIONS.values() if (c := s.prepare(results))],
@@ -262,6 +257,10 @@ def _csv(results: Sequence[Result], measures: Sequence[Measure], about: About) -
     return as_csv(named, measures)
 
 
+def _for_template(chart: Chart) -> dict[str, Any]:
+    return {"title": chart.title, "svg": Markup(chart_svg(chart))}
+
+
 def _sections(charts: Sequence[Chart], content: FrequencyContent | None) -> list[dict[str, Any]]:
     """Charts by their headings; the octaves have a table as well."""
     sections = []
@@ -271,7 +270,7 @@ def _sections(charts: Sequence[Chart], content: FrequencyContent | None) -> list
             {
                 "name": name,
                 "about": own[0].about,
-                "charts": [{"title": c.title, "svg": Markup(chart_svg(c))} for c in own],
+                "charts": [_for_template(chart) for chart in own],
                 "octaves": content if name == "Frequency content" else None,
             }
         )
@@ -503,6 +502,20 @@ def _learning(
         "fits": fits,
         "count": max(len(result.snapshots) for result in recorded),
     }
+
+
+def _charts(
+    results: Sequence[Result], about: About, content: FrequencyContent | None
+) -> list[Chart]:
+    """All charts in the order of the page, but for those of single points, which the table has."""
+    drawn: list[Chart] = [
+        *sweep_charts(results, about.measures),
+        *block_charts(results),
+        *(parameter_charts(results, about.measures[0]) if len(about.groups) < 2 else ()),
+        *(content.charts if content else ()),
+        *training_charts(results, about.training),
+    ]
+    return [c for c in drawn if any(len(drawable(line, c)) > 1 for line in c.lines)]
 
 
 def _video_urls(videos: Mapping[str, Mapping[str, Path]]) -> dict[str, dict[str, dict[str, str]]]:

@@ -29,6 +29,15 @@ NUM_STYLES = 2 * NUM_COLORS
 """Fits with repeated colors have dotted lines and hollow keys; beyond this number those repeat."""
 
 
+RAMP = (40, 52, 64, 76, 88, 100)
+"""Percent of its color that each value of a swept option has, the least value the palest.
+
+Their styles follow that of the original, `NUM_STYLES`.
+"""
+
+_SWEPT = 1
+
+
 COLORS = {
     **{"none": 0, "fourier": 1, "hash": 2, "gaussian": 3, "vector-matrix": 4},
     **{"sinusoidal": 1, "learned": 2, "rotary": 3, "alibi": 4},
@@ -43,6 +52,15 @@ def color_indices(names: Sequence[str]) -> dict[str, int]:
     return {name: chosen[name] if name in chosen else next(free) for name in names}
 
 
+def ramp_index(i: int, count: int) -> int:
+    """Color index of the i-th of several values of a swept option, in their order."""
+    return NUM_STYLES + 1 + round(i * (len(RAMP) - 1) / max(1, count - 1))
+
+
 def figure_color(index: int) -> str:
-    """Color of a line for print; that after the last fit's is the original's gray."""
+    """Color of a line for print: of a fit, the original's gray, or of the ramp of a sweep."""
+    if index > NUM_STYLES:
+        share = RAMP[index - NUM_STYLES - 1] / 100
+        full = bytes.fromhex(FIGURE[_SWEPT][1:])
+        return "#" + bytes(round(255 + share * (value - 255)) for value in full).hex()
     return "gray" if index == NUM_STYLES else FIGURE[index % NUM_COLORS]

@@ -14,9 +14,10 @@ from nerf_posenc.metrics.image import squared_error
 from nerf_posenc.metrics.spectrum import Spectra, nyquist_frequency, spectra
 from nerf_posenc_app.crops import Window
 from nerf_posenc_app.report.charts import Chart, Line, Mark
-from nerf_posenc_app.report.palette import NUM_STYLES, color_indices
+from nerf_posenc_app.report.palette import NUM_STYLES, color_indices, ramp_index
 from nerf_posenc_app.values.blocks import Curve, View
 from nerf_posenc_app.values.measures import Measure, score_text
+from nerf_posenc_app.values.names import SEED
 from nerf_posenc_app.values.results import Result
 
 if TYPE_CHECKING:
@@ -100,8 +101,15 @@ def _is_same(a: View, b: View) -> bool:
 
 
 def styles(results: Sequence[Result]) -> dict[str, int]:
-    """Index of the color of each fit."""
-    return color_indices([result.label for result in results])
+    """Index of the color of each fit; the values of a swept option are a ramp of one color."""
+    named = [(r.label, r.name) for r in results if r.name.swept and r.name.swept[0] != SEED]
+    is_one = len({name.encoding for _, name in named}) == 1
+    swept = {label: name.swept[1] for label, name in named if is_one and name.swept}
+    chosen = color_indices([result.label for result in results if result.label not in swept])
+    values = sorted({*swept.values()})
+    return chosen | {
+        label: ramp_index(values.index(value), len(values)) for label, value in swept.items()
+    }
 
 
 def block_charts(results: Sequence[Result]) -> list[Chart]:

@@ -94,7 +94,10 @@ def fitted_line(results: Sequence[Result], run: Mapping[str, Any]) -> str:
     alike: dict[str, list[str]] = {}
     for fit in results:
         if not fit.is_reference:
-            alike.setdefault(_how(fit.details), []).append(fit.label)
+            # A swept value is part of the name.
+            swept = fit.name.swept and fit.name.swept[0]
+            details = {key: value for key, value in fit.details.items() if key != swept}
+            alike.setdefault(_how(details), []).append(fit.label)
     texts = [f"{', '.join(names)}: {how}" for how, names in alike.items() if how]
     config = run.get("config", {})
     texts += [f"seed {config['seed']}"] if "seed" in config else []

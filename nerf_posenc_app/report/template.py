@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 
 from nerf_posenc_app.json_values import as_json
-from nerf_posenc_app.report.palette import NUM_COLORS, NUM_STYLES, PAGE_DARK, PAGE_LIGHT
+from nerf_posenc_app.report.palette import NUM_COLORS, NUM_STYLES, PAGE_DARK, PAGE_LIGHT, RAMP
 
 # It keeps the templates that it has compiled.
 _ENVIRONMENT = Environment(
@@ -50,6 +50,7 @@ def render(template: str, run: Mapping[str, Any], **values: Any) -> str:
         dark=PAGE_DARK,
         num_colors=NUM_COLORS,
         num_styles=NUM_STYLES,
+        ramp=RAMP,
         command=run.get("command", ""),
         details=json.dumps(as_json(details), indent=2, allow_nan=False),
         **values,
