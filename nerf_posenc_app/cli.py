@@ -89,8 +89,8 @@ def _description() -> str:
         except PluginError as error:
             about = str(error)
         lines.append((f"--{name} --help", about))
-    lines.append(("--resume RUN", "Go on with a run that was interrupted."))
-    commands = f"Use what was saved, or other files: {', '.join(COMMANDS)}."
+    lines.append(("--resume RUN", "Continue an interrupted run."))
+    commands = f"Work with saved runs and other files: {', '.join(COMMANDS)}."
     lines.append(("COMMAND --help", commands))
     listed = "\n".join(
         textwrap.fill(about, 80, initial_indent=f"  {words:19} ", subsequent_indent=" " * 22)

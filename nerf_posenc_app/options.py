@@ -121,16 +121,16 @@ _MOST_WEIGHTS = 1 << 29
 
 @dataclass(frozen=True, kw_only=True)
 class CommonOptions:
-    """What holds for all kinds of data."""
+    """Options of all kinds of data."""
 
     encodings: Resolved[tuple[str, ...]] = UNSET
-    """Encodings to fit, of those named above; FILE.py:CLASS is one of your own."""
+    """Encodings to fit; --help of a kind lists them. FILE.py:CLASS is your own."""
 
     width: Annotated[int | None, Range(1, 1 << 14)] = None
-    """Units per hidden layer (default: set by the encoding or the field)."""
+    """Units per hidden layer (default: set by data and encoding)."""
 
     depth: Annotated[int | None, Range(1, 1 << 8)] = None
-    """Hidden layers (default: set by the encoding or the field)."""
+    """Hidden layers (default: set by data and encoding)."""
 
     steps: Count = UNSET
     """Training steps per fit (default: set by the data, a few minutes in total)."""
@@ -142,43 +142,43 @@ class CommonOptions:
     """Pixels, rays or examples per step (default: set by the data and the device)."""
 
     lr: Annotated[float | None, Range(0, 1000, is_open=True)] = None
-    """Peak learning rate (default: that of the encoding and the optimizer)."""
+    """Peak learning rate (default: set by the encoding and the optimizer)."""
 
     seed: Annotated[int, Range(0, (1 << 32) - 1)] = 0
-    """Seed of the initial weights and the batches."""
+    """Random seed of the initial weights and the batches."""
 
     num_seeds: Annotated[int, Range(1, 100), tyro.conf.arg(name="seeds")] = 1
-    """Repeat each fit with N seeds; the table has means, of tasks medians."""
+    """Repeat each fit with N seeds and report the mean (of --task, the median)."""
 
     device: str = "auto"
-    """Compute on auto, cpu, cuda, cuda:N or mps."""
+    """Device to compute on: auto, cpu, cuda, cuda:N or mps."""
 
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Floating-point type of the training."""
+    """Floating-point type of the network in training."""
 
     video: Annotated[int, Range(0, 10_000)] = 16
     """Number of frames of the training video; 0 turns it off."""
 
     out: Path | None = None
-    """New folder for the run (default: one under runs/)."""
+    """Folder to write the run to (default: a new one under runs/)."""
 
     overwrite: bool = False
-    """Allow --out to contain files already."""
+    """Allow --out to be a folder that contains files."""
 
     save_every: Annotated[float, Range(0, is_open=True)] = 60.0
     """Save each fit every N seconds, for --resume."""
 
     figures: bool = False
-    """Also write all charts as SVG files."""
+    """Also write each chart as an SVG file."""
 
     live: bool = False
-    """Show fits in progress at 127.0.0.1."""
+    """Show the fits in progress at 127.0.0.1."""
 
     open: bool = False
-    """Open the report in the browser at the end."""
+    """Open the report in a browser when the run ends."""
 
     tensorboard: bool = False
-    """Also log to TensorBoard."""
+    """Also write TensorBoard logs."""
 
     quiet: bool = False
     """Print errors only."""
@@ -229,16 +229,19 @@ class CommonOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CoordinateOptions(CommonOptions):
-    """What holds for networks on coordinates."""
+    """Options of networks on coordinates."""
 
     num_bands: Annotated[Resolved[int], Range(1, 100), tyro.conf.arg(name="bands")] = UNSET
-    """Bands of fourier: sin, cos of 2^k pi x for k = 0 ... N-1."""
+    """Frequency bands L of fourier: sine and cosine of 2^k pi x for k = 0 ... L-1 (default: set
+    by the data)."""
 
     sigma: Annotated[float | None, Range(0, 1e6, is_open=True)] = None
-    """Standard deviation of gaussian in cycles per unit of the coordinate."""
+    """Standard deviation of the frequencies of gaussian, in cycles per unit of the coordinate
+    (default: set by the data)."""
 
     optimizer: str = "auto"
-    """muon (with Adam for all but hidden matrices) or adam; auto uses muon for ReLU networks."""
+    """Optimizer: adam, or muon, which trains the hidden matrices and leaves all other parameters
+    to Adam. auto is muon for ReLU networks and adam for others."""
 
     def check(self) -> None:
         """Check ranges, and that the optimizer is known."""
@@ -251,13 +254,13 @@ class CoordinateOptions(CommonOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class PixelOptions(CoordinateOptions):
-    """What holds for data that is read from images."""
+    """Options of data that is read from images."""
 
     size: Annotated[int | None, Range(1)] = None
-    """Reduce images to N pixels along their longer side first."""
+    """Reduce images to N pixels along their longer side before the fit."""
 
     max_pixels: Annotated[int, Range(1)] = 200_000_000
-    """Reject larger image files before they are decoded."""
+    """Reject image files with more pixels before decoding them."""
 
 
 def require(condition: bool, message: str) -> None:

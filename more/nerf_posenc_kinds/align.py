@@ -78,17 +78,17 @@ _COLORS = ((0.9, 0.1, 0.1), (0.2, 0.6, 1.0), (0.6, 0.2, 0.9), (1.0, 0.8, 0.1), (
 class AlignOptions(PixelOptions):
     """Fit an image and the unknown positions of its patches.
 
-    Encodings: none fourier gaussian hash lines; fourier-eased hash-eased lines-eased open from
-    coarse to fine.
+    Encodings: none fourier gaussian hash lines; the encodings fourier-eased hash-eased
+    lines-eased open from coarse to fine.
 
     Example: train_fit.py --align photo.jpg
     """
 
     align: str = "cat"
-    """Image file, or a bundled sample."""
+    """Image file or bundled image."""
 
     disturbance: Annotated[float, Range(0, 0.5)] = 0.1
-    """Size of the unknown homographies: standard deviation in sl(3), with shifts of twice it."""
+    """Standard deviation of the unknown homographies in sl(3); shifts have twice as much."""
 
     def check(self) -> None:
         """Check ranges, and that the encodings suit an image."""

@@ -59,17 +59,17 @@ _MAX_RENDERED = 1 << 27
 class AudioOptions(CoordinateOptions):
     """Fit a sound without and with an encoding.
 
-    Encodings: none fourier gaussian hash lines, and networks that need none: siren finer
+    Encodings: none fourier gaussian hash lines; networks that need no encoding: siren finer
     gauss wire mfn.
 
     Example: train_fit.py --audio song.wav --duration 5
     """
 
     audio: Annotated[str, InMemory] = PHRASE
-    """WAV, FLAC or OGG file; or phrase, which is synthesized."""
+    """WAV, FLAC or OGG file, or phrase, a synthesized melody."""
 
     duration: Annotated[float | None, Range(0, is_open=True)] = None
-    """Seconds from the beginning that are fitted; all of them by default."""
+    """Fit only the first N seconds (default: the whole sound)."""
 
     def check(self) -> None:
         """Check ranges, and that the encodings suit a sound."""

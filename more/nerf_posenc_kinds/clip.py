@@ -45,18 +45,18 @@ _MAX_FRAMES = 10_000
 class ClipOptions(CoordinateOptions):
     """Fit a short video without and with an encoding.
 
-    Encodings: none fourier gaussian hash lines, and networks that need none: siren finer
+    Encodings: none fourier gaussian hash lines; networks that need no encoding: siren finer
     gauss wire mfn.
 
     Example: train_fit.py --clip film.mp4
     """
 
     clip: str = SPHERES
-    """Animated GIF, WebP or PNG, or with the extra video an MP4 and the like; or spheres,
-    which turn."""
+    """Animated GIF, WebP or PNG; with the extra video also MP4 and similar files; or spheres,
+    a built-in clip of turning spheres."""
 
     num_frames: Annotated[int, Range(2, 1000)] = 32
-    """Frames from the beginning that are fitted."""
+    """Number of frames to fit, from the beginning of the clip."""
 
     size: Annotated[int, Range(8, 2048)] = 64
     """Reduce frames to N pixels along their longer side."""

@@ -34,20 +34,21 @@ _VARIED = 0.05
 class PhotosOptions(ViewsOptions):
     """Fit a radiance field to photographs without poses.
 
-    Encodings: those of --scene.
+    Encodings: the same as for --scene.
 
     Example: train_fit.py --photos FOLDER --seconds 300
     """
 
     photos: str = ""
-    """Folder of photographs, or a video, of something that does not move; or room for 40 of a room
-    that are rendered. Cameras are kept in a folder capture-... beside the run, for --scene."""
+    """Folder of photographs, or a video, of something that does not move; room renders 40
+    photographs of a room. The cameras are saved beside the run in a folder capture-..., which
+    --scene takes."""
 
     size: int | None = _SIZE
-    """Longer side in pixels of the views that are fitted; cameras are found at 1600."""
+    """Longer side of the fitted views in pixels; the cameras are computed at 1600."""
 
     field: FieldOption = "auto"
-    """Field as for --scene; auto is the one for the best images."""
+    """Radiance field, as for --scene; auto is the one that gives the best images."""
 
 
 class PhotosKind(ViewsKind[PhotosOptions]):

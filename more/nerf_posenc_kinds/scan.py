@@ -67,19 +67,20 @@ _PREVIEW_SIDE = 128
 
 @dataclass(frozen=True, kw_only=True)
 class ScanOptions(PixelOptions):
-    """Fit a slice or volume that its projections show.
+    """Reconstruct a slice or a volume from its projections.
 
-    Encodings: none fourier gaussian hash lines, and networks that need none: siren finer
+    Encodings: none fourier gaussian hash lines; networks that need no encoding: siren finer
     gauss wire mfn.
 
     Example: train_fit.py --scan slice.png --projections 40
     """
 
     scan: Annotated[str, InMemory] = PHANTOM
-    """Gray image, or .npy slice or volume of values in [0, 1]; or shepp-logan, the phantom."""
+    """Gray image, .npy slice or volume with values in [0, 1], or shepp-logan, a built-in
+    phantom."""
 
     projections: Annotated[int, Range(1, 10_000)] = 20
-    """Parallel projections of every slice, at equal angles over half a turn."""
+    """Number of parallel projections of each slice, evenly spaced over 180 degrees."""
 
     def check(self) -> None:
         """Check ranges, and that the encodings suit a scan."""

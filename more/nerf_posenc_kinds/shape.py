@@ -85,17 +85,18 @@ _PREVIEW_SIDE = 96
 class ShapeOptions(CoordinateOptions):
     """Fit a mesh's signed distance without and with an encoding.
 
-    Encodings: none fourier gaussian hash lines, and networks that need none: siren finer
+    Encodings: none fourier gaussian hash lines; networks that need no encoding: siren finer
     gauss wire mfn.
 
     Example: train_fit.py --shape bunny.ply
     """
 
     shape: str = BRICK
-    """OBJ, PLY, STL, OFF or GLB file; or brick, a toy brick in closed form."""
+    """OBJ, PLY, STL, OFF or GLB file, or brick, a built-in toy brick."""
 
     eikonal: Annotated[float, Range(0)] = 0.0
-    """Weight of the eikonal loss, (|gradient| - 1)^2 at the points of each batch; 0 for none."""
+    """Weight of the eikonal loss (|gradient| - 1)^2 at the points of each batch; 0 turns it
+    off."""
 
     def check(self) -> None:
         """Check ranges, and that the encodings suit a shape."""

@@ -60,23 +60,24 @@ _MOST_RENDERED = 1 << 30
 
 @dataclass(frozen=True, kw_only=True)
 class VolumeOptions(PixelOptions):
-    """Fit the voxels of a volume, and score between its slices.
+    """Fit every second slice of a volume, and score the others.
 
-    Encodings: none fourier gaussian hash lines, and networks that need none: siren finer
+    Encodings: none fourier gaussian hash lines; networks that need no encoding: siren finer
     gauss wire mfn.
 
     Example: train_fit.py --volume head.nii.gz
     """
 
     volume: Annotated[str, InMemory]
-    """.npy (depth, height, width) in [0, 1]; with the extra medical .nii, .nii.gz, or a
-    folder with one DICOM series."""
+    """.npy array (depth, height, width) with values in [0, 1]; with the extra medical also
+    .nii, .nii.gz, or a folder with one DICOM series."""
 
     spacing: Annotated[tuple[float, float, float] | None, Range(0, _FARTHEST, is_open=True)] = None
-    """Distance of samples along x, y and z; that of the file, 1 1 1 of .npy."""
+    """Distance between samples along x, y and z (default: that of the file, or 1 1 1 for
+    .npy)."""
 
     every: Annotated[int, Range(1, 64)] = 2
-    """Fit every Nth slice and score the others; 1 fits and scores all."""
+    """Fit every Nth slice and score the others; 1 fits and scores all slices."""
 
     def check(self) -> None:
         """Check ranges, and that the encodings suit a volume."""

@@ -52,21 +52,22 @@ def export(
     out: Path | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write saved fits for other programs, or as a page in which they run.
+    """Write saved fits for other programs, or as a page that runs them in a browser.
 
     Args:
-        run: Run folder, or the file of a fit.
-        onnx: An ONNX model: from coordinates to RGB; of a scene from positions and directions to
-            density and RGB.
-        page: An HTML page that runs the fits of an image with ReLU networks: zoom past the pixels;
-            of a scene, one in which its fields are orbited.
-        mesh: The surface of a shape, by marching cubes, in the units of its file: PLY, OBJ or STL.
-        hub: A folder for the Hugging Face Hub: weights, configuration and a model card.
-        nodes: Nodes of the grid of --mesh along each axis.
-        encoding: Which fit, or FILE.py:CLASS for one of your own encoding (default: the best, for a
-            page all).
-        out: File to write; NAME.onnx or page.html in the run folder by default.
-        overwrite: Let --out exist already.
+        run: Run folder, or the file of a saved fit.
+        onnx: Write an ONNX model, from coordinates to RGB; for a scene, from positions and
+            directions to density and RGB.
+        page: Write an HTML page that runs the ReLU fits of an image and zooms beyond its pixels;
+            for a scene, a page that orbits its fields.
+        mesh: Write the surface of a shape, from marching cubes, in the units of its file: PLY, OBJ
+            or STL.
+        hub: Write a folder for the Hugging Face Hub: weights, configuration and a model card.
+        nodes: Number of grid nodes of --mesh along each axis.
+        encoding: Encoding of the fit, or FILE.py:CLASS for your own (default: the best fit; for
+            --page all fits).
+        out: File to write (default: NAME.onnx, NAME.ply or page.html in the run folder).
+        overwrite: Allow --out to exist.
 
     Raises:
         UsageError: If there is no such fit, the format does not suit it, or what exports it is not

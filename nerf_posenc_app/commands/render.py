@@ -61,22 +61,23 @@ def render(
     device: str = "auto",
     quiet: bool = False,
 ) -> None:
-    """Render a saved fit: an image, clip or scan at any size, a scene from any camera, a sound.
+    """Render a saved fit: images, clips and scans at any size, scenes from any camera, sounds.
 
     Args:
-        run: Run folder, or the file of a fit.
-        encoding: Which fit, or FILE.py:CLASS for one of your own encoding (default: the best).
-        size: Pixels along the longer side; one per fitted pixel by default.
-        scale: Pixels per fitted pixel along each side, instead of --size.
-        crop: Part of an image: left, top, width and height in its pixels.
-        cameras: Cameras of a scene: a JSON file like transforms.json, one frame each.
-        turntable: Frames around a scene, if no cameras are given; 60 by default.
-        rate: Samples per second of a sound, frames per second of a clip or volume; its own by
-            default.
-        out: File to write: .wav of a sound; .png, .jpg, .tif, .webp, of linear light .exr or .hdr;
-            for frames .mp4, .webp or a folder of PNGs; a new one in the run folder by default.
-        overwrite: Let --out exist already.
-        device: Where to compute: auto, cpu, cuda, cuda:N or mps.
+        run: Run folder, or the file of a saved fit.
+        encoding: Encoding of the fit, or FILE.py:CLASS for your own (default: the best fit).
+        size: Pixels along the longer side (default: the size of the fitted data).
+        scale: Factor of the size of the fitted data, instead of --size.
+        crop: Part of an image to render: left, top, width, height in pixels of the fitted image.
+        cameras: JSON file of cameras of a scene, as transforms.json; each gives one frame.
+        turntable: Number of frames around a scene without --cameras (default: 60).
+        rate: Samples per second of a sound, or frames per second of a clip or volume (default:
+            those of the fitted data).
+        out: File to write (default: a new one in the run folder): .wav for a sound; .png, .jpg,
+            .tif or .webp for an image, .exr or .hdr for linear light; .mp4, .webp or a folder of
+            PNGs for frames.
+        overwrite: Allow --out to exist.
+        device: Device to compute on: auto, cpu, cuda, cuda:N or mps.
         quiet: Print errors only.
 
     Raises:

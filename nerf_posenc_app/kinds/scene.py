@@ -69,10 +69,10 @@ if TYPE_CHECKING:
 _TURNTABLE = 60
 
 FIELD_HELP = (
-    f"Radiance field: {'; '.join(f'{name}, {row.about}' for name, row in FIELDS.items())}. Default "
-    "is mlp for images with an opacity, else proposal, which fits what lies behind a scene too. "
-    "auto, for the best images in the shortest time: factored for images with an opacity, else "
-    "proposal with a hash grid."
+    f"Radiance field: {'; '.join(f'{name}, {row.about}' for name, row in FIELDS.items())}. The "
+    "default is mlp for images with an opacity and otherwise proposal, which also fits the "
+    "background of a scene. auto gives the best images in the shortest time: factored for images "
+    "with an opacity, otherwise proposal with a hash grid."
 )
 FieldOption = Annotated[Resolved[str], tyro.conf.arg(help=FIELD_HELP)]
 """Name of a row of ``FIELDS``, or ``auto``."""
@@ -84,36 +84,38 @@ _FIELD_OPTIONS = {field.name for field in fields(FieldOptions)} - {"encoding"}
 
 @dataclass(frozen=True, kw_only=True)
 class ViewsOptions(PixelOptions):
-    """What holds for radiance fields, whatever their views come from."""
+    """Options of radiance fields, whatever the source of their views."""
 
     field: FieldOption = UNSET
 
     background: Literal["auto", "white", "black", "random"] = "auto"
-    """Background behind the scene. auto is white for images with an opacity, else random during
+    """Background color. auto is white for images with an opacity and otherwise random during
     training, so that empty space is not learned as a white wall."""
 
     exposure: bool = False
-    """Learn a gain per photograph and color channel, for captures with automatic exposure; needs
-    --field factored or proposal."""
+    """Learn one gain per photograph and color channel, for captures with automatic exposure;
+    needs --field factored or proposal."""
 
     refine_poses: bool = False
-    """Learn corrections of the poses beside the field, with --field proposal or auto: for poses
-    that are known to some 15 degrees. The encoding opens from coarse to fine for 40% of the
-    fit, over random backgrounds; then the field restarts, in full detail."""
+    """Learn pose corrections together with the field, for poses that are known to about 15
+    degrees; needs --field proposal or auto. The encoding opens from coarse to fine during the
+    first 40% of the fit, over random backgrounds; then the field restarts in full detail."""
 
     disturb_poses: Annotated[float, Range(0, 0.5)] = 0.0
-    """Disturb the training poses with this standard deviation, in radians and in half the scene's
-    size, to measure what --refine-poses recovers."""
+    """Standard deviation of noise to add to the training poses, in radians and in halves of the
+    scene's size; it measures what --refine-poses recovers."""
 
     unknown_poses: bool = False
-    """Begin with one pose for all training views, with --refine-poses: for views that look the
-    same way from beside one another. What is found is compared with the poses of the files."""
+    """With --refine-poses, start all training views from one pose: for views that look in one
+    direction from neighboring positions. The refined poses are compared with those of the
+    files."""
 
     test_views: Annotated[int, Range(1)] = 25
-    """Number of test views, evenly spread over the held-out ones."""
+    """Number of held-out views to score, evenly spread over all of them."""
 
     turntable: Annotated[int, Range(0, 10_000)] = 20
-    """Number of frames of the turntable video; 0 turns off the video and the orbit on the page."""
+    """Number of frames of the turntable video; 0 turns off this video and the orbit on the
+    page."""
 
     def check(self) -> None:
         """Check ranges, and that the encodings suit the field."""
@@ -170,8 +172,8 @@ class ViewsOptions(PixelOptions):
 class SceneOptions(ViewsOptions):
     """Fit a radiance field without and with an encoding.
 
-    Encodings, as the field takes them: none fourier gaussian hash lines vector-matrix; by
-    default none fourier, with the field proposal hash too.
+    Encodings, depending on the field: none fourier gaussian hash lines vector-matrix. The
+    default is none fourier, with --field proposal also hash.
 
     Example: train_fit.py --scene FOLDER --encodings none fourier hash
     """

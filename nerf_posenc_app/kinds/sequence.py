@@ -63,10 +63,10 @@ class SequenceOptions(CommonOptions):
     """
 
     sequence: str = TOPICS
-    """UTF-8 text file, or topics: Python's help texts, which are built in."""
+    """UTF-8 text file, or topics, the built-in help texts of Python."""
 
     context: Annotated[int, Range(4, 4096)] = _CONTEXT
-    """Number of characters in a window of the model."""
+    """Number of characters that the model sees at once."""
 
 
 class MaskedTransformer(nn.Module):

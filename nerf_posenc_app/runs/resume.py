@@ -1,4 +1,4 @@
-"""Go on with a run that was interrupted, with the options that its folder holds."""
+"""Continue an interrupted run with the options that its folder holds."""
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -28,14 +28,14 @@ def options_of_resume(
     live: bool = False,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Go on with a run that was interrupted, with the options that it was begun with.
+    """Continue an interrupted run with the options that it was started with.
 
     Args:
-        resume: Run folder.
-        encodings: The run's own encodings, as FILE.py:CLASS: code runs only if you name it.
+        resume: Run folder to continue.
+        encodings: FILE.py:CLASS of each encoding of your own; its code runs only if you name it.
         save_every: Seconds between two saves of a fit (default: as before).
-        device: Where to compute (default: as before).
-        live: Show the fits in progress on a page at 127.0.0.1.
+        device: Device to compute on (default: as before).
+        live: Show the fits in progress in a browser, at 127.0.0.1.
         quiet: Print errors only.
     """
     return locals()
