@@ -53,7 +53,7 @@ def read_json(file: Path) -> Any:
         ValueError: If it contains no JSON, is nested too deeply, or too large for such a file.
     """
     if not file.is_file() or file.stat().st_size > _MAX_BYTES:
-        raise ValueError(f"{file.name} is no regular file of at most {_MAX_BYTES >> 20} MB")
+        raise ValueError(f"{file.name} is not a regular file of at most {_MAX_BYTES >> 20} MB")
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except RecursionError:

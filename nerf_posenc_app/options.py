@@ -310,7 +310,9 @@ def from_values(
             raise UsageError(unknown_option(option, options, others()))
         field = fields_by_option[option]
         if field in values:
-            raise UsageError(f"{option} and {_option_of(names, field)} are one option; give one")
+            raise UsageError(
+                f"{option} and {_option_of(names, field)} are the same option; give one of them"
+            )
         if value is None:
             continue
         if InMemory in getattr(hints[field], "__metadata__", ()):

@@ -137,7 +137,7 @@ def require_same_files(saved: Mapping[str, OwnFile], run: Path) -> None:
         if name not in added and not file.path:
             raise UsageError(
                 f"{run}: its encoding {name} was defined in a session of Python, not in a file, "
-                "and is lost; begin a new run"
+                "and is lost; start a new run"
             )
         if name not in added:
             raise UsageError(
@@ -146,8 +146,8 @@ def require_same_files(saved: Mapping[str, OwnFile], run: Path) -> None:
             )
         if added[name].digest != file.digest:
             raise UsageError(
-                f"{run}: {added[name].path or name} has changed since the run began; begin a new "
-                "one"
+                f"{run}: {added[name].path or name} has changed since the run started; start a "
+                "new run"
             )
 
 
@@ -208,7 +208,7 @@ def _try(name: str, recipe: EncodingRecipe, given: str) -> bytes:
                 problems.append("its features are not finite")
             elif not torch.equal(again(points), features):
                 problems.append(
-                    "it is another function each time it is built: draw random constants from "
+                    "it differs each time it is built: draw random constants from "
                     "torch, or keep them in the file"
                 )
             else:

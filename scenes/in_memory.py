@@ -66,7 +66,7 @@ def record_in_memory(pixels: Any, *, is_light: bool = False) -> Decoded:
         raise SceneError(f"light is of floating-point numbers; got {array.dtype}")
     if not is_light and array.dtype.kind == "f" and (colors > 1).any():
         raise SceneError(
-            f"an image of floating-point numbers must be in [0, 1]; got values up to "
+            "an image of floating-point numbers must be in [0, 1]; got values up to "
             f"{np.nanmax(colors):g}. Divide by 255, or give uint8; for linear light give light=True"
         )
     return Decoded(
@@ -196,7 +196,8 @@ def shares(values: Any, name: str) -> npt.NDArray[np.float32]:
     low, high = float(array.min()), float(array.max())
     if not (low >= 0 and high <= 1):
         raise SceneError(
-            f"{name} must hold values in [0, 1]; got {low:.9g} to {high:.9g}: map the least to 0 "
+            f"{name} must hold values in [0, 1]; got {low:.9g} to {high:.9g}: map the smallest "
+            "to 0 "
             "and the largest to 1"
         )
     return array

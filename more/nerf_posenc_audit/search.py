@@ -51,7 +51,7 @@ class Match:
 
     def __str__(self) -> str:
         kind = self.name + (f" with {', '.join(self.changes)}" if self.changes else "")
-        verdict = "is it" if self.is_exact else "is not it"
+        verdict = "is the encoding" if self.is_exact else "is not the encoding"
         lines = [self.line, *(f"# {statement}" for statement in imports_of(self.line))]
         code = "".join(f"\n    {line}" for line in lines)
         return f"{kind}: {verdict}, largest difference {self.error:.1e}{code}"

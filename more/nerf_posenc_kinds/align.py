@@ -41,8 +41,10 @@ ERROR = Measure(
     "",
     4,
     higher_is_better=False,
-    meaning="Distance of the found homographies from the true ones, each as 8 numbers of sl(3): "
-    "mean over the patches of its Euclidean norm, as in BARF",
+    meaning=(
+        "Mean Euclidean distance between the found and the true homographies of the patches, "
+        "each as 8 numbers of sl(3), as in BARF"
+    ),
 )
 PATCH_PSNR = Measure(
     "patch_psnr_db", "PSNR of the patches", "dB", 2, meaning="-10 log10(MSE) over the patches"
@@ -171,9 +173,10 @@ class AlignKind(CoordinateKind[AlignOptions]):
     Options = AlignOptions
     in_dim, out_dim = 2, 3
     about = (
-        "The network has to find the image and the positions of its patches at once. It can follow "
-        "the slope of what it has learned: with raw coordinates that is a blur, with all bands at "
-        "once it points to the nearest stripe, and from coarse to fine it leads home."
+        "The network learns the image and the positions of its patches at once. The positions "
+        "follow the gradient of the learned image. On raw coordinates that image is a blur; with "
+        "all bands at once the gradient points to the nearest stripe; from coarse to fine it "
+        "leads to the right position."
     )
     citations = (
         "@inproceedings{lin2021barf, title={BARF: Bundle-Adjusting Neural Radiance Fields}, "
@@ -189,7 +192,9 @@ class AlignKind(CoordinateKind[AlignOptions]):
         image = image if options.size is None else image.resized(options.size)
         self.image = unit_range(image.pixels).float()
         height, width, _ = self.image.shape
-        require(min(height, width) >= 32, f"--align {options.align}: 32 x 32 pixels are needed")
+        require(
+            min(height, width) >= 32, f"--align {options.align}: at least 32 x 32 pixels are needed"
+        )
         self.title, self.source = printable(image.name), printable(image.source)
         self.notes_on_data = image.notes
         self.size = width, height
@@ -244,7 +249,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
         return [
             f"image    {self.source}, {width} x {height}",
             f"patches  {_NUM_PATCHES} of {side} x {side}, {_NUM_PATCHES - 1} of them displaced by "
-            f"{float(self.truth[1:].norm(dim=-1).mean()):.2f} in the mean",
+            f"{float(self.truth[1:].norm(dim=-1).mean()):.2f} on average",
         ]
 
     def digest(self) -> str:
@@ -404,7 +409,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
         places = self._outlined(self.truth, self.image), self._outlined(model, image)
         views = [
             View(self.title, self.image, image),
-            View(f"{self.title}, where the patches are", *places),
+            View(f"{self.title}, positions of the patches", *places),
         ]
         curve = Curve(
             "Error of each patch",
@@ -420,7 +425,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
     def notes(self, results: Sequence[Result], config: AlignOptions) -> Iterator[str | Doubt]:
         """Say how far the patches were in the beginning, and name fits that left them there."""
         start = float(self.truth.norm(dim=-1).mean())
-        yield f"the warp error, a mean over all patches, was {start:.4f} in the beginning"
+        yield f"the warp error, a mean over all patches, was {start:.4f} at the start"
         for fit in results:
             if fit.is_complete and fit.scores[ERROR.name] > start / 2 > 0:
                 error = fit.scores[ERROR.name]

@@ -41,7 +41,10 @@ SNR = Measure(
     "SNR",
     "dB",
     2,
-    meaning="10 log10 of the energy of the samples over that of their error, all channels together",
+    meaning=(
+        "10 log10 of the energy of the samples divided by the energy of the error, over all "
+        "channels"
+    ),
 )
 
 _CHUNK = 1 << 15
@@ -86,7 +89,7 @@ class AudioKind(CoordinateKind[AudioOptions]):
     in_dim = 1
     about = (
         "A sound is a function of time alone, and nearly all of it is high frequencies: a network "
-        "on raw time finds silence, and an encoding decides how high a pitch it can follow."
+        "on raw time learns silence, and the encoding decides how high a pitch it can learn."
     )
     citations = (
         *CITATIONS,
@@ -108,8 +111,8 @@ class AudioKind(CoordinateKind[AudioOptions]):
         self.peak = float(self.sound.samples.abs().max())
         if self.peak > 1:
             self.notes_on_data = (
-                f"samples reach {self.peak:.3g}, beyond full scale: files keep them as 32-bit "
-                "floats, and the page plays all sounds softer alike",
+                f"samples reach {self.peak:.3g}, beyond full scale; files store them as 32-bit "
+                "floats, and the page reduces the volume of all sounds equally",
             )
         self.times = sample_times(length, length)
         # The batches hold values in [0, 1]: the error over the energy of what is fitted.
@@ -218,8 +221,10 @@ class AudioKind(CoordinateKind[AudioOptions]):
             [ratio for _, ratio in by_octave],
             log_x=True,
             section="Frequency content",
-            about="Signal-to-noise ratio within each octave, up to half the sampling rate; 0 dB is "
-            "that of silence.",
+            about=(
+                "Signal-to-noise ratio within each octave, up to half the sampling rate; "
+                "silence scores 0 dB."
+            ),
         )
         sound = Sound(self.title, truth, values, self.sound.rate)
         scores = {SNR.name: snr(values, truth)}
@@ -241,7 +246,7 @@ class AudioKind(CoordinateKind[AudioOptions]):
         try:
             own, peak = int(fit.facts["rate"]), float(fit.facts["peak"])
             (length,) = fit.size
-            require(1 <= own <= 1_000_000 and 0 < peak < 1e6, f"{path} has an absurd rate or peak")
+            require(1 <= own <= 1_000_000 and 0 < peak < 1e6, f"{path} has an invalid rate or peak")
         except (KeyError, TypeError, ValueError):
             raise CheckpointError(f"{path} contains no fit of a sound") from None
         rate = asked["rate"] or own

@@ -75,8 +75,8 @@ class ClipKind(CoordinateKind[ClipOptions]):
     rendered_by = ("size", "scale", "rate")
     in_dim, out_dim = 3, 3
     about = (
-        "A clip is a function of a place and a moment. What moves fast is a high frequency in "
-        "time, as fine detail is one in space, and raw coordinates blur both."
+        "A clip is a function of position and time. Fast motion is a high frequency in time, as "
+        "fine detail is in space, and raw coordinates blur both."
     )
     citations = CITATIONS
 
@@ -183,7 +183,7 @@ class ClipKind(CoordinateKind[ClipOptions]):
         try:
             own = float(fit.facts["rate"])
             width, height, count = fit.size
-            require(0 < own <= 1000, f"{path} has an absurd frame rate")
+            require(0 < own <= 1000, f"{path} has an invalid frame rate")
         except (KeyError, TypeError, ValueError):
             raise CheckpointError(f"{path} contains no fit of a clip") from None
         longest = asked["size"] or max(1, round(max(width, height) * (asked["scale"] or 1.0)))

@@ -80,7 +80,7 @@ class PhotosKind(ViewsKind[PhotosOptions]):
                 )
         except KeyboardInterrupt:
             if folder != runs:
-                say("", f"{folder} is kept: the same command goes on from there")
+                say("", f"{folder} is kept; the same command continues from there")
             raise
         except OSError as error:
             raise UsageError(
@@ -102,8 +102,8 @@ class PhotosKind(ViewsKind[PhotosOptions]):
         if config.exposure or not varies:
             return config
         config.log(
-            "exposure the photographs show the same points "
-            f"{self._brightness_spread:.0%} apart in brightness; a gain is learned for each"
+            "exposure the same points differ by {self._brightness_spread:.0%} in brightness "
+            "between photographs; one gain per photograph is learned"
         )
         return replace(config, exposure=True)
 

@@ -106,8 +106,9 @@ class ScanKind(CoordinateKind[ScanOptions]):
         Measure("projections_db", "PSNR of the projections", "dB"), psnr_from_mse
     )
     about = (
-        "A scanner does not see a slice but the sums along lines through it. With few projections "
-        "many slices have the same sums, and the encoding decides which of them the network finds."
+        "A scanner measures sums along lines through a slice, not the slice. With few "
+        "projections many slices have the same sums, and the encoding decides which of them the "
+        "network finds."
     )
     citations = CITATIONS
 
@@ -353,8 +354,8 @@ def _opened(options: ScanOptions) -> tuple[Float[Tensor, "depth side side"], int
     require(
         depth <= _MOST_SLICES and count <= _MOST_SAMPLES,
         f"--scan {name}: {options.projections} projections of {depth:,} x {side} x {side} pixels "
-        f"take {count:,} samples, more than {_MOST_SAMPLES:,}, or slices, more than "
-        f"{_MOST_SLICES:,}; give a smaller --size or fewer --projections",
+        f"take {count:,} samples; the limits are {_MOST_SAMPLES:,} samples and {_MOST_SLICES:,} "
+        "slices; give a smaller --size or fewer --projections",
     )
     # Centered in a square of its longer side.
     longer = max(height, width)
@@ -366,7 +367,9 @@ def _opened(options: ScanOptions) -> tuple[Float[Tensor, "depth side side"], int
         values[None, None], shape, mode="area" if side < longer else smooth
     ).view(-1, side, side)
     values = values * _is_inside(_points(side, torch.empty(0))).view(side, side)
-    require(bool(values.any()), f"--scan {name} is 0 everywhere in its disk: nothing to find")
+    require(
+        bool(values.any()), f"--scan {name} is 0 everywhere in its disk; there is nothing to fit"
+    )
     return values, in_dim, notes
 
 

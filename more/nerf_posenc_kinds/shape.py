@@ -47,8 +47,10 @@ CHAMFER = Measure(
     "1e-3",
     3,
     higher_is_better=False,
-    meaning="Mean distance from the fit's surface to the mesh and back, halved, in thousandths of "
-    "a unit; the longest side of the mesh is 1.6 units",
+    meaning=(
+        "Mean of the distances from the fit's surface to the mesh and from the mesh to that "
+        "surface, in thousandths of a unit; the longest side of the mesh is 1.6 units"
+    ),
 )
 NORMALS = Measure(
     "normal_error_deg",
@@ -288,7 +290,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
         vertices, faces = surface_mesh(lambda points: query(points.to(device)), nodes)
         require(
             len(faces) > 0,
-            f"{path} has no surface on a grid of {nodes} nodes per axis; take more --nodes, or "
+            f"{path} has no surface on a grid of {nodes} nodes per axis; give more --nodes, or "
             "train it longer",
         )
         return Mesh(vertices.double() * scale + center.double(), faces)

@@ -114,7 +114,9 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         low, high = facts["range"]
         notes = [f"values of {low:.6g} to {high:.6g} count as 0 to 1"] * ((low, high) != (0, 1))
         if facts.get("left_out"):
-            notes.append(f"{facts['left_out']} files of the folder are no DICOM, and left out")
+            notes.append(
+                f"{facts['left_out']} files of the folder are not DICOM files and are left out"
+            )
         self.notes_on_data = tuple(notes)
         number = torch.arange(depth)
         self.is_fitted = number % options.every == 0
@@ -268,7 +270,7 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         try:
             x, y, z = (float(distance) for distance in fit.facts["spacing"])
             width, height, depth = fit.size
-            require(_are_distances((x, y, z)), f"{path} has absurd distances of samples")
+            require(_are_distances((x, y, z)), f"{path} has invalid distances between samples")
         except (KeyError, TypeError, ValueError):
             raise CheckpointError(f"{path} contains no fit of a volume") from None
         # Pixels of a frame along the longer side of a slice, all as far apart.

@@ -128,7 +128,7 @@ def finding(
         sentence = (
             f"{names[0]} and {names[1]} are equal{of}, {measure.label} {first}"
             if first == second
-            else f"{names[0]} is best{of}: {measure.label} {first}, {second} of {names[1]}"
+            else f"{names[0]} is best{of}: {measure.label} {first}, {second} for {names[1]}"
         )
         unsure = dict.fromkeys(str(fit.name.run) for fit in known[:2] if fit.name.run in doubtful)
         if unsure:

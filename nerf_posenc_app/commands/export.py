@@ -133,8 +133,8 @@ def _write_mesh(mesh: Mesh, path: Path, suffix: str) -> None:
         return
     if len(mesh.vertices.float().unique(dim=0)) < len(mesh.vertices.unique(dim=0)):
         say(
-            f"note: float32, which {suffix} files have, does not tell vertices apart so far from "
-            "the origin; write an .obj file"
+            f"note: {suffix} files hold float32, which merges vertices this far from the origin; "
+            "write an .obj file"
         )
 
 
@@ -201,7 +201,9 @@ def _load(file: Path) -> ImageFit:
     except (CheckpointError, OSError, ImportError) as error:
         raise UsageError(str(error)) from None
     if not isinstance(fit, ImageFit):
-        raise UsageError(f"export --page shows images and scenes; {file} is of a {kind.name}")
+        raise UsageError(
+            f"export --page shows images and scenes; {file} is a fit of the kind {kind.name}"
+        )
     return fit
 
 

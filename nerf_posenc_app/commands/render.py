@@ -156,7 +156,7 @@ def _write(
     if isinstance(rendered, RenderedFile):
         out = out or _new(folder / "renders", rendered.name, rendered.suffix)
         if out.suffix.lower() != rendered.suffix:
-            raise UsageError(f"--out {out}: it is written as {rendered.suffix}")
+            raise UsageError(f"--out {out}: this fit is written as {rendered.suffix}")
         out.parent.mkdir(parents=True, exist_ok=True)
         with replacing(out) as partial:
             rendered.write(partial)
@@ -220,7 +220,7 @@ def _require_format(out: Path, rendered: Rendered) -> None:
     suffix, num_frames = out.suffix.lower(), rendered.num_frames
     if num_frames == 1:
         if suffix in HDR_SUFFIXES and rendered.tone is None:
-            raise UsageError(f"--out {out}: this fit is none of linear light; write a .png")
+            raise UsageError(f"--out {out}: this fit is not linear light; write a .png")
         if suffix not in (*_IMAGES, *HDR_SUFFIXES):
             raise UsageError(f"--out {out}: an image is written as {', '.join(_IMAGES)}")
         if suffix in (".tif", ".tiff") and importlib.util.find_spec("tifffile") is None:
@@ -235,7 +235,9 @@ def _require_format(out: Path, rendered: Rendered) -> None:
 
 def _write_image(out: Path, pixels: npt.NDArray[np.uint8]) -> None:
     if out.suffix.lower() == ".webp" and max(pixels.shape) > WEBP_SIDE:
-        raise UsageError(f"--out {out}: WebP takes no side over {WEBP_SIDE} pixels; use .png")
+        raise UsageError(
+            f"--out {out}: a side of a WebP image has at most {WEBP_SIDE} pixels; use .png"
+        )
     with replacing(out) as partial:
         partial.write_bytes(_encoded(pixels, out.suffix.lower()))
 

@@ -226,8 +226,8 @@ def check_encodings(
     for encoding, (option, value) in values.items():
         require(
             value is None or encoding in names,
-            f"{option} is for the encoding {encoding}, and this fits {', '.join(names)}; name "
-            f"{encoding} in --encodings, or leave {option} out",
+            f"{option} is for the encoding {encoding}, and this run fits {', '.join(names)}; add "
+            f"{encoding} to --encodings, or leave {option} out",
         )
 
 

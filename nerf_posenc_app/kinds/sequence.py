@@ -37,7 +37,7 @@ BITS = Measure(
     "test text",
 )
 ACCURACY = Measure(
-    "accuracy_percent", "accuracy", "%", 1, meaning="Hidden characters that are predicted rightly"
+    "accuracy_percent", "accuracy", "%", 1, meaning="Hidden characters that are predicted correctly"
 )
 
 ENCODINGS = ("none", "sinusoidal")

@@ -139,7 +139,7 @@ class LivePage:
     def _say_goodbye(self) -> None:
         """Say that it is over: a page cannot tell a server that has ended from one it has lost."""
         if self.server.get_clients():
-            self._status.value = "all fits have ended; the run folder gets their report"
+            self._status.value = "all fits are done; the report is written to the run folder"
             self.server.flush()
             time.sleep(_GOODBYE)
 
@@ -254,8 +254,8 @@ class LivePage:
         camera.fov = FIELD_OF_VIEW
         gui = self.server.gui
         with gui.add_folder("camera"):
-            gui.add_markdown("Drag to turn, right-drag to move, scroll to come closer.")
-            button = gui.add_button("back to the first view")
+            gui.add_markdown("Drag to rotate, right-drag to pan, scroll to zoom.")
+            button = gui.add_button("reset the view")
 
         @button.on_click
         def _(event: Any) -> None:

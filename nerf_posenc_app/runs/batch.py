@@ -84,7 +84,7 @@ def run_many(
                 raise UsageError(f"cannot write to {folder.path}: {error.strerror}") from None
     elif resumed is not None and resumed.digest != _digest(files):
         raise UsageError(
-            f"--resume {folder.path}: its data have changed since the run began; begin a new one"
+            f"--resume {folder.path}: its data have changed since the run started; start a new run"
         )
     context.stop.folder = folder.path
     with closed_on_error(folder):

@@ -80,9 +80,7 @@ def _options(given: Mapping[str, Any]) -> tuple[type[Kind[Any]], CommonOptions]:
             raise UsageError(f"{name} is for the command line; call fit for each of them")
     chosen = [name for name in given if name in KINDS]
     if len(chosen) != 1:
-        raise UsageError(
-            f"what shall be fitted? Give one of {', '.join(KINDS)}, as in fit(image=pixels)"
-        )
+        raise UsageError(f"fit needs data: give one of {', '.join(KINDS)}, as in fit(image=pixels)")
     if given[chosen[0]] is None:
         raise UsageError(f"--{chosen[0]} is None: was the file not found?")
     kind, values = KINDS[chosen[0]], dict(given)

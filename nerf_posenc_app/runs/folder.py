@@ -272,7 +272,7 @@ def _create(out: Path | None, title: str, *, overwrite: bool) -> RunFolder:
     names = {file.name for file in out.iterdir() if not file.name.endswith(f".partial.{STATE}")}
     others = names - {_LOCK}
     if others and not overwrite:
-        resume = f"; --resume {out} goes on with that run" if STATE in others else ""
+        resume = f"; --resume {out} continues that run" if STATE in others else ""
         raise UsageError(
             f"--out {out} contains files already; name another folder or add --overwrite{resume}"
         )
@@ -313,7 +313,7 @@ def open_run_folder(path: Path) -> tuple[RunFolder, RunState]:
     file = path / STATE
     try:
         if not file.is_file():
-            raise UsageError(f"--resume {path}: there is no run: it has no {STATE}")
+            raise UsageError(f"--resume {path}: this is not a run folder: it has no {STATE}")
         state = read_state(file)
         folder = RunFolder(path, token=state.token)
         folder.remove_leftovers()

@@ -72,12 +72,12 @@ def resume(
     try:
         if state.is_part:
             parent = resume.resolve().parent
-            raise UsageError(f"--resume {resume}: it is one of several; resume {parent}")
+            raise UsageError(f"--resume {resume}: it is one run of several; resume {parent}")
         if not state.digest:
             raise UsageError(f"--resume {resume}: its run.json has no checksum of the data")
         for name in encodings:
             if imported(name) not in state.own_encodings:
-                raise UsageError(f"--resume {resume}: it has no encoding {name} of a file")
+                raise UsageError(f"--resume {resume}: the run has no encoding {name} from a file")
         require_same_files(state.own_encodings, resume)
         kind, options = _saved_options(resume, state)
         options = replace(
@@ -97,7 +97,7 @@ def resume(
             return run_many(kind, options, context, folder)
         if _is_complete(resume, state):
             if not quiet:
-                say(f"{resume} is complete: nothing is missing")
+                say(f"{resume} is already complete; there is nothing to resume")
             context.world.broadcast(None)
             return True
         return context.experiment(kind, options, context, folder)

@@ -183,7 +183,7 @@ class Run:
             step, of = saved[0], f" of {saved[1]}" if self.config.seconds is None else ""
             is_over = self.config.seconds is None and step == saved[1]
             self.config.log(
-                f"{name} {'was fitted before' if is_over else f'goes on at step {step}{of}'}"
+                f"{name} {'was fitted before' if is_over else f'continues at step {step}{of}'}"
             )
         return self._begin(name, file.saved_batch_size())
 
@@ -214,7 +214,7 @@ class Run:
             cannot_halve = whole < 2 or self._halved_batch_size is not None
             if not is_out_of_memory(error) or cannot_halve or self.context.world.size > 1:
                 raise
-        tried = f"out of memory with batches of {whole}; once more with {whole // 2}"
+        tried = f"out of memory with batches of {whole}; trying again with {whole // 2}"
         print_to_stderr(f"{PROGRAM}: warning: {fit.name}: {tried}")
         return self._train(self._begin(fit.name, whole // 2))
 
@@ -431,7 +431,7 @@ def prepare(
     stems = [name.stem for name in names]
     for name in names:
         if stems.count(name.stem) > 1:
-            raise UsageError(f"the fit {name} is asked for twice; give each value once")
+            raise UsageError(f"the fit {name} is named twice; give each value once")
     require_rows(min(config.batch_size, kind.num_rows or config.batch_size), context.world)
     if folder is None:
         folder = create_run_folder(options.out, kind.title, overwrite=options.overwrite)
@@ -521,16 +521,16 @@ def _begin(prepared: Run) -> None:
     if before is not None and before.digest:
         if before.digest != state.digest:
             raise UsageError(
-                f"--resume {folder.path}: {kind.source} has changed since the run began; begin a "
-                "new one"
+                f"--resume {folder.path}: {kind.source} has changed since the run started; start "
+                "a new run"
             )
         for name, value in state.config.items():
             # The data may be found under another path now.
             if before.config.get(name) != value and name != kind.name:
                 raise UsageError(
-                    f"--resume {folder.path}: it had {name} {before.config.get(name)!r:.200} and "
-                    f"would now have {value}; resume it on the kind of device it was begun on "
-                    "(--device)"
+                    f"--resume {folder.path}: the run had {name} {before.config.get(name)!r:.200} "
+                    f"and would now have {value}; resume it on the kind of device that it was "
+                    "started on (--device)"
                 )
         changed = [
             f"{name} {before.versions[name]}, now {value}"
@@ -538,7 +538,7 @@ def _begin(prepared: Run) -> None:
             if before.versions.get(name, value) != value
         ]
         if changed:
-            prepared.config.log(f"note: the run was begun with {'; '.join(changed)}")
+            prepared.config.log(f"note: the run was started with {'; '.join(changed)}")
     else:
         try:
             folder.begin(state, prepared.options.in_memory())
@@ -552,7 +552,7 @@ def _notes(run: Run, results: Sequence[Result], shown: Sequence[Result]) -> list
     """Remarks on the results: of the kind, on fits that ended early, and on seeds."""
     kind, config = run.kind, run.config
     ended = [
-        f"{fit.name} was ended early, after {_taken(fit, config)}"
+        f"{fit.name} was stopped early, after {_taken(fit, config)}"
         for fit in results
         if not fit.is_complete
     ]
@@ -659,7 +659,7 @@ def failure_reason(error: Exception) -> str:
     if isinstance(error, FloatingPointError):
         return f"{error} (--lr)"
     if isinstance(error, CheckpointError):
-        return f"{error}; remove the file to fit it anew"
+        return f"{error}; remove the file to fit it again"
     if isinstance(error, BuildError):
         return f"the model cannot be built: {error}"
     if is_out_of_memory(error):

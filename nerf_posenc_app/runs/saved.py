@@ -122,7 +122,7 @@ def read_state(file: Path) -> RunState:
     _require_version(values)
     state: RunState = from_json(RunState, values, STATE)
     if not (state.token.isalnum() and 8 <= len(state.token) <= 64):
-        raise ValueError("its token is none of this program")
+        raise ValueError("its token was not written by this program")
     return state
 
 
@@ -365,8 +365,8 @@ def read_metrics(folder: Path) -> Metrics:
         if not folder.is_dir():
             raise ValueError(f"there is no folder {folder}")
         if any(folder.glob(f"*/{METRICS}")):
-            raise ValueError("it is a run of several data: name the folders in it")
-        resume = "; go on with it by --resume" if (folder / STATE).is_file() else ""
+            raise ValueError("it is a run of several data: give the folders in it")
+        resume = "; continue it with --resume" if (folder / STATE).is_file() else ""
         raise ValueError(f"it has no {METRICS}: the run is not complete{resume}")
     values = from_json(dict[str, Any], read_json(file), METRICS)
     _require_version(values)
@@ -443,7 +443,9 @@ def _heat_map(entry: Mapping[str, Any]) -> HeatMap:
     rows, columns = (from_json(list[str], entry.get(side), side) for side in ("rows", "columns"))
     # Before millions of values are looked at one by one.
     if len(rows) * len(columns) > _MOST_CELLS:
-        raise ValueError(f"a heat map has {len(rows)} x {len(columns)} cells; it has few")
+        raise ValueError(
+            f"a heat map has {len(rows)} x {len(columns)} cells, more than {_MOST_CELLS}"
+        )
     lines = from_json(list[Any], entry.get("values"), "values")
     if [len(from_json(list[Any], line, "values")) for line in lines] != [len(columns)] * len(rows):
         raise ValueError("a heat map needs one value for each row and column")

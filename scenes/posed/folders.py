@@ -137,8 +137,8 @@ class ImageFinder:
         if self._renamed:
             name, path = next(iter(self._renamed.items()))
             notes.append(
-                f"{len(self._renamed)} images have other names than in {source}, "
-                f"as {path} for {name}"
+                f"{len(self._renamed)} images have other names than in {source}, such as {path} "
+                f"for {name}"
             )
         used = set(self._found.values())
         folders = dict.fromkeys(path.parent for path in used)

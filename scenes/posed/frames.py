@@ -128,7 +128,7 @@ class Seen:
         if record.orientation != 1:
             self.orientations[name] = record.orientation
         if record.is_light:
-            self.phrases.setdefault("linear light is encoded as sRGB", name)
+            self.phrases.setdefault("linear light is converted to sRGB", name)
         for each in record.dropped:
             self.phrases.setdefault(f"not read: {each}", name)
 
@@ -143,7 +143,7 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
     train, test = (_with_masks(frames, finder) for frames in (found.train, found.test))
     box, notes = found.box, found.notes
     if masked := sum(frame.mask is not None for frame in (*train, *test)):
-        left_out = "what they leave out is neither fitted nor scored"
+        left_out = "masked pixels are neither fitted nor scored"
         notes = [*notes, f"{masked} views have masks: {left_out}"]
     elif finder.folders:
         notes = [
@@ -163,7 +163,7 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
     notes = [*notes, *_remarks(cameras, [*train, *test], seen)]
     if blind:
         notes.append(
-            f"{blind} of the {len(train)} views to fit see nothing of the box that is fitted, "
+            f"{blind} of the {len(train)} views to fit see nothing of the fitted box, "
             f"{2 * box.half_size:.3g} wide around {np.round(box.center, 3).tolist()}"
         )
     paths = {frame.path for frame in train}
@@ -319,8 +319,8 @@ def _remarks(cameras: Sequence[Camera], frames: Sequence[Frame], seen: Seen) -> 
             break
     if seen.orientations:
         yield (
-            f"EXIF orientations of {len(seen.orientations)} views are not applied: cameras are for "
-            "the pixels that are stored"
+            f"EXIF orientations of {len(seen.orientations)} views are not applied, because "
+            "cameras describe the stored pixels"
         )
     for phrase, file in seen.phrases.items():
         yield f"{phrase}, as of {file}"

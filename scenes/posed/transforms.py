@@ -108,7 +108,7 @@ def _angle_notes(meta: dict[str, Any], name: str) -> list[str]:
         return []
     return [
         f"camera_angle_x is {math.degrees(stated):.4g} degrees and fl_x means "
-        f"{math.degrees(found):.4g}: fl_x is taken"
+        f"{math.degrees(found):.4g}; fl_x is used"
     ]
 
 

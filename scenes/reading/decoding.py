@@ -154,7 +154,7 @@ def _damaged(path: Path, error: Exception) -> SceneError:
         return SceneError(f"cannot read {path} as an image: it is {name}")
     return SceneError(
         f"cannot read {path} as an image: it is damaged or of an unknown format"
-        f"{reason and f' ({reason})'}; save it anew as PNG or JPEG"
+        f"{reason and f' ({reason})'}; save it again as PNG or JPEG"
     )
 
 

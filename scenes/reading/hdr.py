@@ -64,7 +64,7 @@ def _read_radiance(path: Path, head: bytes) -> Decoded:
     for _, numbers in _RADIANCE_SCALE.findall(header):
         scale = np.array(numbers.split(), np.float32)
         if scale.size not in (1, 3) or not (scale > 0).all():
-            raise SceneError(f"{path} has an EXPOSURE or COLORCORR that is no positive number")
+            raise SceneError(f"{path} has an EXPOSURE or COLORCORR that is not a positive number")
         light = light / scale
     return Decoded(light, is_light=True)
 

@@ -170,7 +170,7 @@ class _Worker:
             limit = answer["limit"].format(allowance.seconds, allowance.num_bytes / 1e9)
             raise SceneError(
                 f"cannot read {path}: {limit} for {allowance.size / 1e6:.2g} MB of files; reduce "
-                "it, or save it anew"
+                "it, or save it again"
             )
         allowance.seconds -= answer["seconds"]
         # Arrays take the places that their shapes were sent in.

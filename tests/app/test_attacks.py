@@ -179,7 +179,7 @@ def test_no_two_fits_share_a_name(swept: list[str], capsys: pytest.CaptureFixtur
     encoding = "fourier" if swept[0] == "--bands" else "gaussian"
     arguments = ["--image", "cat", *QUICK, "--encodings", encoding, *swept, "--out", "run"]
     assert train_fit.main(arguments) == 2
-    assert "is asked for twice" in capsys.readouterr().err
+    assert "is named twice" in capsys.readouterr().err
 
 
 def require_cut_off_refused(data: list[str], more: list[str], out: str) -> None:

@@ -466,7 +466,7 @@ def test_an_encoding_of_a_file_is_imported_where_it_is_named(
     own = [f"../mine.py:{name}" for name in ("CubicEncoder", "Small")]
     Path("../mine.py").write_text(OWN + "\n")
     assert train_fit.main(["--resume", "../run", "--encodings", *own]) == 2
-    assert "mine.py has changed since the run began" in capsys.readouterr().err
+    assert "mine.py has changed since the run started" in capsys.readouterr().err
     Path("../mine.py").write_text(OWN)
     assert train_fit.main(["--resume", "../run", "--quiet", "--encodings", *own]) == 0
     ENCODINGS.pop("CubicEncoder")

@@ -118,7 +118,9 @@ def photo_files(folder: Path) -> list[Path]:
         SceneError: If there is no such folder, or fewer than 3 photographs in it.
     """
     if not folder.is_dir():
-        raise SceneError(f"{folder} is not a folder; --photos takes one of photographs, or a video")
+        raise SceneError(
+            f"{folder} is not a folder; --photos takes a folder of photographs, or a video"
+        )
     photos = files_in(folder, _SUFFIXES)
     if len(photos) < 3:
         raise SceneError(
@@ -291,7 +293,7 @@ def _solved(
     except (RuntimeError, IndexError, KeyError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise SceneError(
-            f"COLMAP cannot go on with {capture}: {reason}; remove it to begin again"
+            f"COLMAP cannot continue {capture}: {reason}; remove it to start again"
         ) from None
 
 
@@ -311,7 +313,7 @@ def _recorded(record: Path) -> Capture:
         if not is_right or not 0 <= float(spread) < math.inf or count < len(left_out):
             raise ValueError
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise SceneError(f"{record} is damaged; remove {record.parent} to begin again") from None
+        raise SceneError(f"{record} is damaged; remove {record.parent} to start again") from None
     return Capture(record.parent, count, left_out, float(spread))
 
 
@@ -377,9 +379,7 @@ def _read_mask(mask: Mask, size: int, max_pixels: int, shape: tuple[int, int]) -
     white = read_mask(mask.path, f"the mask {mask.path}", max_pixels=max_pixels)
     kept = reduced_masks((~white if mask.leaves_white else white)[None], size)[0]
     if kept.shape != shape:
-        raise SceneError(
-            f"the mask {mask.path} is not of the size of its photograph as it is held upright"
-        )
+        raise SceneError(f"the mask {mask.path} does not have the size of its upright photograph")
     return 255 * kept.numpy().astype(np.uint8)
 
 
@@ -408,7 +408,7 @@ def _copied(path: Path, shape: tuple[int, int] | None = None) -> npt.NDArray[np.
     except Exception as error:  # Decoders raise nearly every type on a damaged file.
         raise SceneError(
             f"{path} is not the copy that was made of a photograph ({first_line(error)}); remove "
-            f"{path.parent.parent} to begin again"
+            f"{path.parent.parent} to start again"
         ) from None
     return pixels
 
@@ -561,7 +561,10 @@ def _reason(
     if photo.brightness < _BLACK:
         return "it is black"
     if features < _FEW_FEATURES * usual or features < _MATCHES:
-        return f"it has {features:,} features, others have {usual:,}: blurred, or nothing to see"
+        return (
+            f"it has {features:,} features, others have {usual:,}: it is blurred or shows "
+            "little texture"
+        )
     best = matches.most_common(2)
     if not best or best[0][1] < _MATCHES:
         return "it has too little in common with any other: another scene, or too far from the rest"

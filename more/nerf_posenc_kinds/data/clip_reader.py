@@ -74,7 +74,7 @@ def read_frames(
         raise
     except Exception as error:  # Decoders raise nearly every type on a damaged file.
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
-        raise SceneError(f"cannot read {path}: {reason}; export it anew as GIF or MP4") from None
+        raise SceneError(f"cannot read {path}: {reason}; export it again as GIF or MP4") from None
 
 
 def _demuxer(path: Path, head: bytes) -> str:
@@ -99,7 +99,7 @@ def _require_end(path: Path, demuxer: str, head: bytes) -> None:
     """
     size = path.stat().st_size
     if demuxer == "avi" and int.from_bytes(head[4:8], "little") + 8 > size:
-        raise ValueError(f"it has {size:,} of the bytes that it promises: it is cut")
+        raise ValueError(f"it has {size:,} of the bytes that its header states: it is truncated")
     if demuxer == "ogg":
         with path.open("rb") as file:
             # A page takes 65,307 bytes at most (RFC 3533).
@@ -108,7 +108,7 @@ def _require_end(path: Path, demuxer: str, head: bytes) -> None:
         last = tail.rfind(b"OggS")
         # The third bit of its sixth byte marks the last page of a stream.
         if last < 0 or len(tail) < last + 6 or not tail[last + 5] & 4:
-            raise ValueError("it ends before its last page: it is cut")
+            raise ValueError("it ends before its last page: it is truncated")
 
 
 def _reduced(colors: npt.NDArray[np.uint8], size: int) -> npt.NDArray[np.uint8]:
@@ -171,9 +171,11 @@ def _video(
         reason = re.sub(r"^\[.*?\] ", "", said.split("\n")[0])
         if has_no_video or reason.startswith("Input #"):
             reason = "it has no video" if has_no_video else "it has no frame at that rate"
-        raise ValueError(reason if not frames else f"it ends after {len(frames)} frames: damaged")
+        raise ValueError(
+            reason if not frames else f"it ends after {len(frames)} frames: it is damaged"
+        )
     if re.search(r"alpha_mode +: 1", said):
-        raise ValueError("its transparency is in a stream of its own, which is not read")
+        raise ValueError("its transparency is in a separate stream, which is not read")
     found = re.search(r"^  Stream #.*: Video:.*?([\d.]+)(k?) (?:fps|tbr)", said, re.MULTILINE)
     rate = photos_per_second or (float(found[1]) * (1000 if found[2] else 1) if found else 0.0)
     length = re.search(
@@ -185,7 +187,7 @@ def _video(
         # A sound may be longer than its pictures; a file that is cut makes ffmpeg complain.
         is_damaged = re.search(r"prematurely|truncat|partial|corrupt|[Ii]nvalid", said) is not None
         if len(frames) < (_WHOLE if is_damaged else _PICTURES) * min(most, promised):
-            raise ValueError(f"it ends after {len(frames)} of {promised} frames: it is cut")
+            raise ValueError(f"it ends after {len(frames)} of {promised} frames: it is truncated")
         if photos_per_second is None and len(frames) < min(most, promised):
             # Frames that are shown longer than others have the mean rate.
             rate = len(frames) / (3600 * hours + 60 * minutes + seconds - start)

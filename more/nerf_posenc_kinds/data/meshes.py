@@ -28,11 +28,11 @@ _FLAT = 1e-6
 _TRIED = 4096
 _BEHIND = 1e-3
 _LEAST_INSIDE = 0.8
-_HOLES = "the mesh has holes: inside is where its winding number is above one half"
+_HOLES = "the mesh has holes; points with a winding number above one half count as inside"
 _INWARDS = "all triangles of the mesh faced inwards, and were flipped"
 _INCONSISTENT = (
-    "the triangles of the mesh do not all face the same way: its normals, and errors of normals, "
-    "mean little"
+    "the triangles of the mesh do not all face the same way, so normals and their errors are "
+    "unreliable"
 )
 
 
@@ -122,7 +122,7 @@ def open_shape(name_or_path: str) -> Shape:
         vertices, faces = surface_mesh(
             lambda points: distance(points.double()).float()[:, None], _BRICK_NODES, half=0.4
         )
-        source = "a toy brick in closed form"
+        source = "a built-in toy brick"
     else:
         reader = "nerf_posenc_kinds.data.mesh_reader:read_triangles"
         vertices, faces = map(torch.from_numpy, read_file(reader, path, MAX_TRIANGLES))

@@ -94,14 +94,14 @@ def read_off(data: bytes) -> Polygons:
     # Some have the counts right behind the word, without a space.
     keyword, word, rest = first.partition("OFF")
     if not word or not set(keyword) <= set("STCN4") or "BINARY" in rest:
-        raise UnreadError("is no OFF file written as text")
+        raise UnreadError("is not an OFF file in text form")
     num_vertices, num_faces = (int(count) for count in (rest.split() or next(rows, []))[:2])
     # With the count first, so that no row is taken and lost.
     vertices = [row[:3] for _, row in zip(range(num_vertices), rows, strict=False)]
     faces = [row for _, row in zip(range(num_faces), rows, strict=False)]
     if len(vertices) < num_vertices or len(faces) < num_faces:
         raise UnreadError(
-            f"is cut: it has {len(vertices)} of {num_vertices} vertices and {len(faces)} of "
+            f"is truncated: it has {len(vertices)} of {num_vertices} vertices and {len(faces)} of "
             f"{num_faces} faces"
         )
     sizes = [int(row[0]) for row in faces]
@@ -140,12 +140,13 @@ def read_stl(data: bytes) -> Polygons:
     if is_text and len(data) != 84 + 50 * count and b"facet" in data[:2048].lower():
         rows = re.findall(rb"^\s*vertex\s+(\S+)\s+(\S+)\s+(\S+)", data, re.I | re.M)
         if b"endsolid" not in data[-1024:].lower():
-            raise UnreadError("is cut: it does not end with endsolid")
+            raise UnreadError("is truncated: it does not end with endsolid")
         vertices = np.array(rows, dtype=np.float64).reshape(-1, 3)
     else:
         if not 84 + 50 * count <= len(data) or not count:
             raise UnreadError(
-                f"is no STL file, or is cut: it has {len(data):,} bytes for {count:,} facets"
+                f"is not an STL file, or is truncated: it has {len(data):,} bytes for {count:,} "
+                "facets"
             )
         # A normal, three corners and two bytes of attributes each.
         kind = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("more", "<u2")])
@@ -158,9 +159,9 @@ def read_glb(data: bytes) -> Polygons:
     """Triangles of a GLB file (glTF 2.0), in the coordinates of its scene."""
     magic, version, length = struct.unpack_from("<4sII", data)
     if magic != b"glTF" or version != 2:
-        raise UnreadError("is no GLB file of version 2")
+        raise UnreadError("is not a GLB file of version 2")
     if length > len(data):
-        raise UnreadError(f"is cut: it has {len(data):,} of {length:,} bytes")
+        raise UnreadError(f"is truncated: it has {len(data):,} of {length:,} bytes")
     (size,) = struct.unpack_from("<I", data, 12)
     file = json.loads(data[20 : 20 + size])
     required = [
@@ -177,7 +178,7 @@ def read_glb(data: bytes) -> Polygons:
         raise UnreadError(f"needs {required[0]}{compressed}, which is not read; export it without")
     # After the chunk of JSON, which is padded, the length and type of the binary one.
     if len(data) > 20 + size and data[20 + size + 4 : 20 + size + 8] != b"BIN\0":
-        raise UnreadError("has no binary chunk after that of JSON; export it anew")
+        raise UnreadError("has no binary chunk after that of JSON; export it again")
     binary = data[20 + size + 8 :]
     parts = [
         (_moved(_accessor(file, binary, primitive["attributes"]["POSITION"]), matrix), faces)
@@ -189,7 +190,7 @@ def read_glb(data: bytes) -> Polygons:
         raise UnreadError("has no meshes in its scene")
     starts = np.cumsum([0, *(len(vertices) for vertices, _ in parts)])
     if any(faces.max(initial=0) >= len(vertices) > 0 for vertices, faces in parts):
-        raise UnreadError("has faces of vertices that it lacks")
+        raise UnreadError("has faces that refer to missing vertices")
     corners = np.concatenate(
         [faces + start for (_, faces), start in zip(parts, starts, strict=False)]
     )

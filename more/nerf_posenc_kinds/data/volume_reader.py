@@ -59,7 +59,7 @@ def read_volume(path: Path, most: int) -> tuple[npt.NDArray[np.float32], dict[st
         return values, {"spacing": spacing, "range": [0.0, 1.0]}
     low, high = range_of(path, values)
     if low == high:
-        raise SceneError(f"{path} has the value {low:.9g} everywhere: nothing to find")
+        raise SceneError(f"{path} has the value {low:.9g} everywhere; there is nothing to fit")
     values -= np.float32(low)
     values /= np.float32(high - low)
     return values, {"spacing": spacing, "range": [low, high], "left_out": left_out}
@@ -93,7 +93,7 @@ def _read_nifti(path: Path, most: int) -> tuple[npt.NDArray[np.float32], list[fl
     except (SceneError, MemoryError):
         raise
     except Exception as error:  # Of a damaged header or stream, from any of its libraries.
-        raise SceneError(f"{path} is damaged, or no NIfTI file: {error}") from None
+        raise SceneError(f"{path} is damaged, or is not a NIfTI file: {error}") from None
     return np.array(values[::slices, ::-rows]), spacing
 
 
@@ -134,8 +134,8 @@ def _read_dicom(folder: Path, most: int) -> tuple[npt.NDArray[np.float32], list[
             raise
         except Exception as error:
             raise SceneError(
-                f"{file} cannot be read as a slice: {error}; remove it if it is none of the "
-                "series, decompress it (gdcmconv --raw), or convert it to NIfTI (dcm2niix)"
+                f"{file} cannot be read as a slice: {error}; remove it if it does not belong to "
+                "the series, decompress it (gdcmconv --raw), or convert it to NIfTI (dcm2niix)"
             ) from None
         require_size(folder, (len(slices), *slices[0][2].shape), most)
     if len(slices) < 2:
@@ -166,7 +166,8 @@ def _ordered(folder: Path, slices: "list[_Slice]") -> list[float]:
     if np.abs(drift).max() > _DRIFT * min(slices[0][0].spacing):
         raise SceneError(
             f"{folder} has slices that are shifted against each other by up to "
-            f"{np.abs(drift).max():.3g} mm, as by a tilted gantry; resample them (dcm2niix does)"
+            f"{np.abs(drift).max():.3g} mm, for example by a tilted gantry; resample them "
+            "(dcm2niix does)"
         )
     if steps.min() <= 0 or np.ptp(steps) > _UNEVEN * steps.mean():
         raise SceneError(

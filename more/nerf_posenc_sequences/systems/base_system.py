@@ -54,6 +54,7 @@ def few_tested(what: str, *counts: int) -> list[str]:
     points = 100 / (len(counts) * min(counts))
     bound = "up to " if len(set(counts)) > 1 else ""
     return [
-        f"the test set has {total} {what}{'' if total == 1 else 's'}: a difference of one is "
+        f"the test set has {total} {what}{'' if total == 1 else 's'}; a difference of one "
+        "changes the score by "
         f"{bound}{points:.3g} points"
     ]

@@ -43,7 +43,7 @@ _NEXT = Measure(
     "%",
     1,
     meaning="Test pairs for which the model tells whether the second part followed the first in "
-    "the text; half did, so 50% is a guess.",
+    "the text; half did, so guessing scores 50%.",
 )
 _BITS = Measure(
     "bits_per_word",

@@ -44,7 +44,7 @@ _LOSS = Measure(
 
 _ALIKE = Measure(
     "row_similarity",
-    "likeness of rows",
+    "similarity of rows",
     "",
     3,
     higher_is_better=False,

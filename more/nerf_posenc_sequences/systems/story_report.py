@@ -17,14 +17,14 @@ MEASURES = (
         "%",
         digits=1,
         higher_is_better=False,
-        meaning="Share of test questions answered wrongly, the mean over tasks.",
+        meaning="Share of test questions answered incorrectly, averaged over tasks.",
     ),
     Measure(
         "accuracy_percent",
         "accuracy",
         "%",
         digits=1,
-        meaning="Share of test questions answered rightly, the mean over tasks.",
+        meaning="Share of test questions answered correctly, averaged over tasks.",
     ),
 )
 MAX_PASSAGES = 4

@@ -179,7 +179,12 @@ BAD: list[tuple[str, str, Callable[[str], object], str]] = [
     ("shape", "a.obj", written(b"v inf 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n"), "not finite"),
     ("shape", "a.obj", written(b""), "a.obj"),
     ("shape", "a.ply", written(b"ply\nformat ascii 1.0\n"), "cannot read a.ply"),
-    ("shape", "a.png", written(b"\x89PNG\r\n\x1a\n"), "is no mesh: .obj, .ply, .stl, .off, .glb"),
+    (
+        "shape",
+        "a.png",
+        written(b"\x89PNG\r\n\x1a\n"),
+        "is not a mesh file; give one of .obj, .ply, .stl, .off, .glb",
+    ),
     ("shape", "a.stl", lambda name: None, "there is no file a.stl"),
     ("clip", "a.clip", written(b""), "cannot read"),
     ("clip", "a.clip", written(b"GIF89a broken"), "cannot read"),

@@ -191,7 +191,9 @@ def sigma_between_pixels(image: Image, device: torch.device, *, seed: int = 0) -
     weights = torch.ones(image.pixels.shape[:2]) if image.weights is None else image.weights
     points = torch.cat([image.coordinates_at(*tile)[weights[tile] > 0] for tile in tiles])
     if len(points) < _MIN_SAMPLES:
-        return recipes.default_sigma(image.resolution), "the default, for a few pixels"
+        return recipes.default_sigma(
+            image.resolution
+        ), "the default, because the image has few pixels"
     targets = torch.cat([unit_range(image.pixels[tile])[weights[tile] > 0] for tile in tiles])
     choice = choose_sigma(points.to(device), targets.to(device), seed=seed)
     # Relative errors, since the values were scaled to one spread.

@@ -89,8 +89,10 @@ STOPS = Measure(
     "stops",
     3,
     higher_is_better=False,
-    meaning="Root mean square of the differences of log2 of linear light. Light below the darkest "
-    "hundredth of the scored pixels counts as much as that hundredth",
+    meaning=(
+        "Root mean square of the differences of log2 of linear light. Light below the first "
+        "percentile of the scored pixels counts as that percentile"
+    ),
 )
 """Further column of images of linear light."""
 
@@ -113,7 +115,9 @@ class ImageKind(CoordinateKind[ImageOptions]):
         else:
             name = options.image
             is_folder = os.path.isdir(name)
-            require(not is_folder, f"--image {name} is a folder; --images {name} fits all in it")
+            require(
+                not is_folder, f"--image {name} is a folder; --images {name} fits all images in it"
+            )
             image = open_image(
                 name, max_pixels=options.max_pixels, pattern_size=options.size or 512, as_light=True
             )
@@ -324,8 +328,9 @@ class ImageKind(CoordinateKind[ImageOptions]):
         note = None
         if size > own and bands > enough:
             note = (
-                f"note: bands above {enough} are noise between the {max(fit.size)} fitted pixels, "
-                f"and this fit has {bands}: to enlarge it, fit it with --bands {enough}"
+                f"note: this fit has {bands} bands, and those above {enough} add noise between "
+                f"the {max(fit.size)} fitted pixels; to enlarge the image, fit it with --bands "
+                f"{enough}"
             )
         name = f"{path.stem}-{size[0]}x{size[1]}"
         return Rendered(size, name, strips, note=note, tone=fit.tone)

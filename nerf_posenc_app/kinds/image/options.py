@@ -101,14 +101,15 @@ class ImageOptions(PixelOptions):
         require(self.images != (), "--images needs a path or a name")
         require(
             self.max_resolution is None or "hash" in names,
-            "--max-resolution is for the hash grid of an image: name hash in --encodings",
+            "--max-resolution is for the encoding hash; add hash to --encodings",
         )
         for name in ("observed", "noise"):
             is_alone = getattr(self, name) is None or not self.held_out
             require(is_alone, f"--{name} and --held-out exclude each other")
         own = [name for name in ("mask", "weights") if getattr(self, name) is not None]
         require(
-            not own or self.images is None, f"--{' and --'.join(own)}: of one --image, not --images"
+            not own or self.images is None,
+            f"--{' and --'.join(own)}: for a single --image, not for --images",
         )
         unknown = [name for name in self.references or () if name not in REFERENCES]
         require(

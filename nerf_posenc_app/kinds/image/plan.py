@@ -54,7 +54,7 @@ def plan(kind: Kind[ImageOptions], image: Image, config: ImageOptions) -> str:
     listed = ", ".join(map(str, names))
     return (
         f"plan     {listed}: {length}; about {max(1, round(seconds / 60))} min and "
-        f"{memory / 1e9:.1f} GB in all"
+        f"{memory / 1e9:.1f} GB in total"
     )
 
 

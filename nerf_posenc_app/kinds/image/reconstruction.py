@@ -18,7 +18,7 @@ MU_LAW_PSNR = Measure(
     "mu_psnr_db",
     "mu-law PSNR",
     "dB",
-    meaning="PSNR of linear light as the mu-law maps it to [0, 1]",
+    meaning="PSNR of linear light after the mu-law curve, which maps it to [0, 1]",
 )
 """First column of images of linear light; its values are not comparable with those of `PSNR`."""
 

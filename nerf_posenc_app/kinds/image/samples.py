@@ -80,20 +80,20 @@ def sample_notes(options: ImageOptions, image: Image) -> list[str]:
     notes = []
     if image.tone is not None:
         notes.append(
-            f"linear light up to {image.tone.peak:.3g}: fitted, scored and shown by the mu-law (mu "
-            f"= {image.tone.mu:.6g})"
+            f"linear light up to {image.tone.peak:.3g} is fitted, scored and shown through the "
+            f"mu-law curve (mu = {image.tone.mu:.6g})"
         )
     if options.held_out:
         notes.append(
-            "every second pixel of every second row is fitted; the scores and images are those "
-            "of the pixels between"
+            "every second pixel of every second row is fitted; the scores and images are of the "
+            "pixels between"
         )
     if options.mask is not None:
         notes.append(
             f"pixels outside the mask {options.mask}, gray here, are neither fitted nor scored"
         )
     if options.weights is not None:
-        notes.append(f"loss and scores weigh pixels by {options.weights}")
+        notes.append(f"the loss and the scores weight each pixel by {options.weights}")
     if options.observed is not None:
         others = image.evaluated.num_fitted
         notes.append(
@@ -101,8 +101,8 @@ def sample_notes(options: ImageOptions, image: Image) -> list[str]:
         )
     if options.noise is not None:
         notes.append(
-            f"fitted are values with Gaussian noise of standard deviation {options.noise:g}; the "
-            "scores are against those without"
+            f"the fitted values have Gaussian noise of standard deviation {options.noise:g}; the "
+            "scores are against the values without noise"
         )
     return notes
 
@@ -113,7 +113,9 @@ def _straight(options: ImageOptions, image: Image) -> tuple[Image, Tensor]:
         record = record_in_memory(options.image.values, is_light=options.light)
     else:
         path = Path(options.image)
-        require(path.is_file(), f"--mask alpha: {options.image} is no file with an alpha channel")
+        require(
+            path.is_file(), f"--mask alpha: {options.image} is not a file with an alpha channel"
+        )
         record = read_image(path, options.max_pixels)
     straight, opacity = straight_image(record, name=image.name, source=image.source)
     if opacity is None:
