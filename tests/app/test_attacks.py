@@ -247,7 +247,7 @@ def test_another_version_is_said_when_a_run_goes_on(capsys: pytest.CaptureFixtur
         Path("run/metrics.json").unlink()
         capsys.readouterr()
         assert train_fit.main(["--resume", "run"]) == 0
-    assert f"begun with torch 1.0, now {torch.__version__}" in capsys.readouterr().out
+    assert f"started with torch 1.0, now {torch.__version__}" in capsys.readouterr().out
 
 
 def test_a_fit_that_asks_for_more_than_any_screen_is_refused(

@@ -127,7 +127,7 @@ def test_only_the_run_that_was_begun_is_resumed(
         ({"options": {**state["options"], "steps": "3"}}, "steps must be an integer; it is '3'"),
         ({"options": {**state["options"], "steps": 0}}, "--steps must be 1 or more"),
         ({"kind": "soup"}, "there is no kind of data 'soup'"),
-        ({"is_part": True}, "it is one of several"),
+        ({"is_part": True}, "it is one run of several"),
         ({"digest": ""}, "no checksum of the data"),
     ):
         Path("run/run.json").write_text(json.dumps({**state, **change}))
@@ -138,7 +138,7 @@ def test_only_the_run_that_was_begun_is_resumed(
     refused("--steps is for a new run, not for this", "--steps", "9")
     refused("--save-every must be above 0; got nan", "--save-every", "nan")
     assert train_fit.main(["--resume", "nowhere"]) == 2
-    assert "there is no run: it has no run.json" in capsys.readouterr().err
+    assert "this is not a run folder: it has no run.json" in capsys.readouterr().err
 
 
 def test_a_run_is_resumed_from_another_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,4 +190,4 @@ def test_several_images_go_on_with_those_that_are_missing(
     assert "is a link, which no run follows" in capsys.readouterr().err
     assert not list(Path("elsewhere").iterdir())
     assert train_fit.main(["--resume", "run/000-a"]) == 2
-    assert "it is one of several" in capsys.readouterr().err
+    assert "it is one run of several" in capsys.readouterr().err

@@ -99,7 +99,7 @@ def _require_end(path: Path, demuxer: str, head: bytes) -> None:
     """
     size = path.stat().st_size
     if demuxer == "avi" and int.from_bytes(head[4:8], "little") + 8 > size:
-        raise ValueError(f"it has {size:,} of the bytes that its header states: it is truncated")
+        raise ValueError(f"it has {size:,} bytes, fewer than its header states: it is truncated")
     if demuxer == "ogg":
         with path.open("rb") as file:
             # A page takes 65,307 bytes at most (RFC 3533).
@@ -171,9 +171,7 @@ def _video(
         reason = re.sub(r"^\[.*?\] ", "", said.split("\n")[0])
         if has_no_video or reason.startswith("Input #"):
             reason = "it has no video" if has_no_video else "it has no frame at that rate"
-        raise ValueError(
-            reason if not frames else f"it ends after {len(frames)} frames: it is damaged"
-        )
+        raise ValueError(reason if not frames else f"damaged: it ends after {len(frames)} frames")
     if re.search(r"alpha_mode +: 1", said):
         raise ValueError("its transparency is in a separate stream, which is not read")
     found = re.search(r"^  Stream #.*: Video:.*?([\d.]+)(k?) (?:fps|tbr)", said, re.MULTILINE)
