@@ -47,7 +47,7 @@ class Image:
             is in neither, whatever its value. None for 1 everywhere.
         tone: curve by which linear light was mapped to [0, 1]; None for values as stored.
         is_light: whether the pixels are linear light, which `tone_mapped` maps to [0, 1].
-        notes: how it was read, for those who read its numbers.
+        notes: remarks on how the file was read, for readers of its scores.
     """
 
     pixels: Shaped[Tensor, "height width 3"]

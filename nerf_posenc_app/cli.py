@@ -81,7 +81,7 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
 
 
 def _description() -> str:
-    """What the program does, its kinds of data and its commands."""
+    """Description of the program, its kinds of data and its commands."""
     lines = []
     for name in KINDS:
         try:

@@ -22,7 +22,7 @@ class JsonTypeError(ValueError):
     """A value is not of the type that is expected.
 
     Attributes:
-        expected: what is expected, for the message.
+        expected: description of the expected value, for the message.
     """
 
     def __init__(self, name: str, expected: str, value: Any) -> None:
@@ -65,7 +65,7 @@ def from_json(kind: Any, value: Any, name: str) -> Any:
 
     Args:
         kind: type that is expected, as `typing` writes it.
-        value: what `json.loads` gave.
+        value: result of `json.loads`.
         name: name of the value, for the message.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What the terminal shows: printable text, progress bars, failures; and terminals that are gone."""
+"""Terminal output: printable text, progress bars, failures, and terminals that are gone."""
 
 import contextlib
 import functools
@@ -87,7 +87,7 @@ def print_to_stderr(line: str, lead: str = "") -> None:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says in its first line; its type, if it says nothing."""
+    """First line of an error's message; its type, if the message is empty."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 

@@ -188,7 +188,7 @@ def read_mask(
         name: name of the mask, for messages.
         max_pixels: a file with more is refused before it is decoded.
         is_upright: whether the EXIF orientation of the file is applied.
-        allowance: what reading it and others of a scene may take; None is its own.
+        allowance: limits on reading it and others of a scene; None for its own limits.
 
     Raises:
         SceneError: If it cannot be read, or has colors, transparent pixels or linear light.
@@ -224,7 +224,7 @@ def stored_pixels(
     Args:
         path: path of the file.
         max_pixels: a file with more is refused before it is decoded.
-        allowance: what reading it and others of a scene may take; None is its own.
+        allowance: limits on reading it and others of a scene; None for its own limits.
 
     Returns:
         8 or 16 bits of a file that has them, else float32 in [0, 1], linear light encoded as sRGB;

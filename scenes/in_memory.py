@@ -78,7 +78,7 @@ def record_in_memory(pixels: Any, *, is_light: bool = False) -> Decoded:
 
 
 def _cure_of_shape(shape: Sequence[int]) -> str:
-    """What makes an image of an array of another shape, as models have it; nothing if unknown."""
+    """Expression that makes an image of an array of a model's shape; empty if unknown."""
     if len(shape) == 3 and shape[2] == 1:
         return "; give image[..., 0]"
     if len(shape) == 3 and shape[0] in (3, 4):
@@ -99,7 +99,7 @@ def weights_in_memory(values: Any, name: str = "a mask") -> Float[Tensor, "heigh
 
     Args:
         values: array or tensor ``(height, width)``.
-        name: what it is, for messages.
+        name: name of the data for messages.
 
     Raises:
         SceneError: If they are of another shape, or out of range.

@@ -94,7 +94,7 @@ def _rotary(name: str, preset: Preset) -> dict[str, Any]:
 def _tolerance(
     waves: Sequence[Pair] | Sequence[Column], positions: Tensor, size: float = 1.0
 ) -> float:
-    """What float32 makes of the largest angle, above that of sines and cosines."""
+    """Rounding error of float32 at the largest angle, above that of sines and cosines."""
     reach = positions.reshape(len(positions), -1).abs().amax(dim=0)
     largest = max(float(reach[wave.axis]) * abs(wave.band or 0.0) for wave in waves)
     return _TOLERANCE + torch.finfo(torch.float32).eps * largest * size

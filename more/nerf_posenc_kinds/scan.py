@@ -324,7 +324,7 @@ def _slice(model: nn.Module, points: Float[Tensor, "pixels _axes"]) -> Float[Ten
 
 
 def _is_inside(points: Float[Tensor, "pixels _axes"]) -> Bool[Tensor, "pixels 1"]:
-    """Which points lie in the disk."""
+    """Whether each point lies in the disk."""
     return points[:, :2].square().sum(-1, keepdim=True) <= 1
 
 

@@ -82,7 +82,7 @@ class System(Protocol):
         model: its name, for ``--model``.
         name: name of the data.
         source: source of the data.
-        lesson: what a comparison of its encodings shows, in a sentence or two for the report.
+        lesson: result of a comparison of its encodings, in a sentence or two for the report.
         defaults: how it is trained unless the user says otherwise.
         uses: options beside ``model``, ``width`` and ``seed`` that change something.
     """
@@ -131,7 +131,7 @@ class System(Protocol):
         ...
 
     def description(self, encoding: str) -> dict[str, Any]:
-        """What rebuilds the model, as plain values."""
+        """Description from which the model is rebuilt, as plain values."""
         ...
 
     def build(self, encoding: str, generator: torch.Generator) -> nn.Module:

@@ -103,7 +103,7 @@ class TaskKind(Kind[TaskOptions]):
         )
 
     def references(self, config: TaskOptions) -> Mapping[str, Callable[[], Result]]:
-        """What a guess scores."""
+        """Scores of a guess."""
 
         def compute() -> Result:
             return Result(

@@ -1,4 +1,4 @@
-"""What a fit's file says of its model, and how the model is rebuilt from it."""
+"""Model descriptions in the files of fits, and models rebuilt from them."""
 
 from __future__ import annotations
 

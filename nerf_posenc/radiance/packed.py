@@ -165,7 +165,7 @@ def packed_weights(
         density: 0 or more, in 1 / length.
         step: distance between samples.
         rays: index of each sample's ray, rising.
-        num_rays: how many there are.
+        num_rays: number of rays.
 
     Returns:
         Weights, and the optical depth in front of each sample.

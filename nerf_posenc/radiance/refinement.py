@@ -130,11 +130,11 @@ class PoseRefinement(nn.Module):
 
     Args:
         num_views: number of views, 1 or more.
-        search: how poses are searched for.
+        search: settings of the search for poses.
 
     Attributes:
         corrections: rigid transforms, one for each view; the identity at first.
-        progress: how far the bands of the field's encoding are open, from 0 to 1.
+        progress: open share of the bands of the field's encoding, from 0 to 1.
         stage: ``SEARCH``, ``RESTART`` or ``REFINEMENT``, saved with the tensors.
         left_out: views from which the field learns nothing, saved with the stage.
     """

@@ -56,7 +56,7 @@ def importance_samples(
     Args:
         edges: edges of the bins, rising.
         weights: weights of the bins, 0 or more; if all are 0, the bins count by width.
-        num_samples: how many to draw.
+        num_samples: number of samples to draw.
         generator: random number generator to jitter the samples; None for the centers of equal
             shares.
 

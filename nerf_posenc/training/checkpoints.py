@@ -23,7 +23,7 @@ from torch import Tensor
 
 FORMAT = "nerf_posenc checkpoint"
 VERSION = 1
-"""Of the format: a file of another version is refused."""
+"""Version of the format; files of other versions are refused."""
 
 # Of the header of a file, which describes tensors and plain values; it takes 25 times as much.
 _MAX_HEADER = 1 << 25

@@ -96,7 +96,7 @@ def write_comparison(
 
 
 def _alike(fit: Result) -> tuple[str, Mapping[str, float]]:
-    """What is equal of two references that are the same."""
+    """Values by which two references are the same."""
     return str(fit.name.in_run), fit.scores
 
 
@@ -111,7 +111,7 @@ def finding(
     Args:
         results: all fits.
         groups: names of the fits of each group.
-        measure: what they are compared by.
+        measure: measure that the fits are compared by.
         doubtful: runs whose scores say little of the encodings.
     """
     sentences = []
@@ -187,7 +187,7 @@ def _group_title(run: Metrics, fits: Sequence[Result], known: Sequence[View]) ->
 
 
 def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> Table | None:
-    """What each run was configured with that others were not; None if they are alike.
+    """Settings in which the runs differ; None if they are alike.
 
     Args:
         configs: configurations of the runs by their names.

@@ -63,7 +63,7 @@ def write_hub_folder(
 
 
 def _card(name: str, metrics: Metrics) -> str:
-    """What the Hub shows: the scores of the fit beside those of all others of the run."""
+    """Model card of the Hub: the scores of the fit beside those of all others of the run."""
     measures, data = metrics.measures, metrics.data
     heads = ["encoding", *(_text(measure.label) for measure in measures)]
     rows = [

@@ -1,4 +1,4 @@
-"""What kinds with networks on coordinates share: models, optimizers, measures, curves."""
+"""Base of kinds with networks on coordinates: models, optimizers, measures, curves."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class CoordinateKind(Kind[Coordinates]):
         facts: dict[str, Any] | None = None,
         **particular: Any,
     ) -> Problem:
-        """What the training of a model needs, with optimizer, learning rates and precision.
+        """Assemble the training problem of a model: optimizer, learning rates and precision.
 
         Args:
             model: the encoder and the network, one after the other.
@@ -187,7 +187,7 @@ def coordinate_encodings() -> list[str]:
 
 
 def suiting_encodings() -> list[str]:
-    """What may stand in ``--encodings``: the same, and networks that need no encoding."""
+    """Names that ``--encodings`` takes: the same, and networks that need no encoding."""
     return [*coordinate_encodings(), *recipes.implicit_networks()]
 
 

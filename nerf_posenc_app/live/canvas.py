@@ -1,4 +1,4 @@
-"""What fills the window of the live page: images side by side, or what a camera sees."""
+"""Canvas of the live page: images side by side, or the view of a camera."""
 
 import math
 from collections.abc import Sequence

@@ -74,7 +74,7 @@ class Chart:
         y_label: label of the y axis, with its unit.
         lines: the lines; on a logarithmic axis values of 0 or less are left out.
         section: heading of the page that the chart stands under.
-        about: what the charts of the section show.
+        about: description of the charts of the section.
         log_x: whether the x axis is logarithmic.
         log_y: whether the y axis is logarithmic.
         marks: vertical lines.

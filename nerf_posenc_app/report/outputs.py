@@ -1,4 +1,4 @@
-"""What a run writes beside its checkpoints: images, videos, figures, page, metrics."""
+"""Outputs of a run beside its checkpoints: images, videos, figures, page, metrics."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -39,7 +39,7 @@ def write_report(
 
     Args:
         folder: folder to write to.
-        about: what the page says of the data.
+        about: facts about the data for the page.
         results: the fits and references.
         originals: the true images of the fits' snapshots.
         figures: also write every chart for print, as SVG, in ``figures/``.

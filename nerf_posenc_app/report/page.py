@@ -86,14 +86,14 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What a page says of its data.
+    """Facts about the data of a page.
 
     Attributes:
         title: heading of the page, shown as text whatever it contains.
         measures: columns of the table; gains are of the first.
         training: measure of the training curves.
-        run: what reproduces the run: command, configuration, versions.
-        lead: what a comparison of encodings shows on such data.
+        run: command, configuration and versions that reproduce the run.
+        lead: lesson of a comparison of encodings on such data.
         notes: remarks on the data and the results.
         citations: BibTeX.
         groups: groups of a comparison, heading and the names of the fits below it.
@@ -128,7 +128,7 @@ def write_page(
 
     Args:
         path: HTML file.
-        about: what it says of the data.
+        about: facts about the data.
         results: the fits, with what they are compared with.
         videos: files by heading and name.
         originals: the true images of the fits' snapshots.
@@ -279,7 +279,7 @@ def _sections(charts: Sequence[Chart], content: FrequencyContent | None) -> list
 
 @dataclass(frozen=True)
 class _Part:
-    """What the page shows of an image and its reconstructions.
+    """Panels of an image and its reconstructions on the page.
 
     Attributes:
         label: name of the choice.

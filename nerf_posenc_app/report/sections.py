@@ -215,7 +215,7 @@ def parameter_charts(results: Sequence[Result], measure: Measure) -> list[Chart]
 
 @dataclass(frozen=True)
 class FrequencyContent:
-    """What an image and its reconstructions contain, by octave of spatial frequency.
+    """Energy of an image and its reconstructions by octave of spatial frequency.
 
     Attributes:
         charts: power by frequency, PSNR and energy by octave.

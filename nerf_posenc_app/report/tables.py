@@ -29,7 +29,7 @@ def gain(
     Args:
         result: the fit.
         results: all of the table.
-        measure: what counts; less of it is a gain if lower is better.
+        measure: measure of the gain; a lower value is a gain if lower is better.
         digits: digits of the scores, of which the gain is the difference.
     """
     baseline = FitName(BASELINE, run=result.name.run)
@@ -148,7 +148,7 @@ class InputScores:
     """First scores of the fits of one of several data.
 
     Attributes:
-        measure: what the scores are; it may differ between the data of a run.
+        measure: measure of the scores; it may differ between the data of a run.
         scores: score by the name of the fit; a fit that failed is left out.
     """
 

@@ -40,7 +40,7 @@ def render(template: str, run: Mapping[str, Any], **values: Any) -> str:
 
     Args:
         template: its file.
-        run: what reproduces the run: command, configuration, versions.
+        run: command, configuration and versions that reproduce the run.
         **values: values of the template; text is escaped.
     """
     details = {key: value for key, value in run.items() if key != "command"}

@@ -46,7 +46,7 @@ def run_many(
     Args:
         kind: kind of the data.
         options: options as asked for.
-        context: what the runs have in common.
+        context: state that the runs share.
         folder: folder of the run to be resumed; None for a new one.
 
     Returns:
@@ -126,7 +126,7 @@ def fit_dealt(kind: type[Kind[Any]], options: CommonOptions, context: Context) -
     Args:
         kind: kind of the data.
         options: options of rank 0.
-        context: what the runs have in common.
+        context: state that the runs share.
 
     Raises:
         PeerError: If another process has ended.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class FittedRun:
-    """What a run left: scores, reconstructions and models by the name of the fit.
+    """Result of a run: scores, reconstructions and models by the name of the fit.
 
     In a notebook it shows itself as the page of the comparison.
 
@@ -48,7 +48,7 @@ class FittedRun:
         return {name: dict(fit.scores) for name, fit in self._fits.items()}
 
     def reconstruction(self, name: str, view: int = 0) -> npt.NDArray[Any]:
-        """What a fit gives where the data is, as the page shows it.
+        """Reconstruction of the data by a fit, as the page shows it.
 
         Args:
             name: name of a fit or a reference.
@@ -64,7 +64,7 @@ class FittedRun:
         return self._shown(name, view)[1]
 
     def original(self, view: int = 0) -> npt.NDArray[Any]:
-        """What `reconstruction` is compared with, of the same shape."""
+        """Original data that `reconstruction` is compared with, of the same shape."""
         return self._shown(next(iter(self._fits)), view)[0]
 
     def model(self, name: str) -> CoordinateFit | SceneFit:
@@ -100,7 +100,7 @@ class FittedRun:
 
     @property
     def finding(self) -> Finding | None:
-        """What the run found, as its page says it; None if no fit has a score."""
+        """Headline of the run, as on its page; None if no fit has a score."""
         return self._metrics.finding
 
     def __repr__(self) -> str:

@@ -111,7 +111,7 @@ class RunFolder:
         """Write what was asked.
 
         Args:
-            state: what was asked.
+            state: options and versions that the run was started with.
             held: data that Python holds, by the name of the option.
 
         Raises:

@@ -22,7 +22,7 @@ def follow(context: Context, kinds: Mapping[str, type[Kind[Any]]]) -> None:
     """Take part in the run of rank 0, as another rank.
 
     Args:
-        context: what the runs of one command have in common.
+        context: state that the runs of one command share.
         kinds: kinds by name.
 
     Raises:

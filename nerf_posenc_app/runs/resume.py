@@ -54,7 +54,7 @@ def resume(
     """Go on with all that is missing in a run; return whether every fit is complete.
 
     Args:
-        context: what the runs of one command have in common.
+        context: state that the runs of one command share.
         resume: run folder.
         encodings: the run's encodings of files, as ``FILE.py:CLASS``, which are imported.
         save_every: seconds between two saves of a fit; None to leave them as they were.

@@ -74,11 +74,11 @@ from scenes.errors import SceneError
 
 @dataclass(frozen=True)
 class Context:
-    """What the runs of one command have in common.
+    """State that the runs of one command share.
 
     Attributes:
         command: the command line, or the call of `fit`, for people to read.
-        stop: what a signal asked for.
+        stop: request of a signal to end the fit or the run.
         experiment: makes a run.
         cwd: folder that relative paths start from.
         resumed: state of the run that is resumed; None for a new one.
@@ -96,7 +96,7 @@ class Context:
 
 
 class Experiment(Protocol):
-    """What a command line is for: the function `experiment` of ``train_fit.py``."""
+    """Type of the function `experiment` of ``train_fit.py``."""
 
     def __call__(
         self,
@@ -117,7 +117,7 @@ class Run:
         options: options as they were given.
         config: configuration of the run, complete.
         folder: folder of the run, created.
-        context: what the runs of one command have in common.
+        context: state that the runs of one command share.
         names: all fits of the run, in the order of its table.
         results: results of the fits so far, without those that failed.
         originals: the true images of the fits' previews.
@@ -367,7 +367,7 @@ def open_run(
     Args:
         kind_class: kind of the data.
         options: options as asked for.
-        context: what the runs of one command have in common.
+        context: state that the runs of one command share.
         folder: folder of the run to be resumed; None for a new one.
 
     Raises:
@@ -389,7 +389,7 @@ def open_run(
 
 
 def _open_watchers(prepared: Run, stack: contextlib.ExitStack) -> list[Watcher]:
-    """What shows the fits in progress, beside the terminal."""
+    """Viewers of the fits in progress, beside the terminal."""
     config, kind = prepared.config, prepared.kind
     watchers: list[Watcher] = []
     if config.tensorboard:

@@ -1,4 +1,4 @@
-"""What a run saves, and how it is read back, with every value checked.
+"""Files of a run, and how they are read back with every value checked.
 
 ```text
 RUN/run.json                what was asked, written first: enough to resume the run
@@ -66,7 +66,7 @@ class SaveError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class RunState:
-    """What was asked of a run, so that it can be resumed.
+    """Options and versions that a run was started with, so that it can be resumed.
 
     Attributes:
         kind: name of the kind of data.
@@ -174,7 +174,7 @@ class FitFile:
         return load_checkpoint(self.path) if self.path.exists() else None
 
     def summary(self) -> dict[str, Any]:
-        """What was saved, without its tensors; empty if it cannot be read."""
+        """Header of a checkpoint, without its tensors; empty if it cannot be read."""
         try:
             return load_checkpoint(self.path, with_tensors=False)
         except (OSError, CheckpointError):
@@ -226,12 +226,12 @@ class FitFile:
 
 @dataclass(frozen=True)
 class Data:
-    """What a run says of its data.
+    """Facts of a run about its data.
 
     Attributes:
         kind: name of the kind.
         title: name of the data.
-        about: what a comparison of encodings shows on such data.
+        about: lesson of a comparison of encodings on such data.
         citations: BibTeX.
         evaluated_on: part of the data that scores are of; empty for all of it.
         size: its size, if it has one.
@@ -247,11 +247,11 @@ class Data:
 
 @dataclass(frozen=True)
 class Metrics:
-    """What a complete run recorded.
+    """Records of a complete run.
 
     Attributes:
         command: command line of the run.
-        data: what was fitted.
+        data: facts about the fitted data.
         training: measure of the training curves.
         measures: columns of the table.
         config: configuration of the run.
@@ -273,7 +273,7 @@ class Metrics:
 
     @property
     def sentence(self) -> str | None:
-        """What the run found, in one sentence; None if no fit has a score."""
+        """Headline of the run; None if no fit has a score."""
         return None if self.finding is None else self.finding.sentence
 
     def complete_fits(self) -> dict[str, Result]:
@@ -382,7 +382,7 @@ def read_metrics(folder: Path) -> Metrics:
 
 
 def made_by(metrics: Metrics | None, command: str) -> dict[str, Any]:
-    """What reproduces a page: its command, after that of the run if its metrics are there."""
+    """Commands that reproduce a page: its own, after that of the run if its metrics exist."""
     if metrics is None:
         return {"command": command}
     command = f"{metrics.command}\n{command}"

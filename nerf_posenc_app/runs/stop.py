@@ -1,4 +1,4 @@
-"""What a signal asked for: the end of a fit, or of the run once the fit is saved."""
+"""Requests of signals: end the current fit, or the run once the fit is saved."""
 
 import contextlib
 from collections.abc import Iterator

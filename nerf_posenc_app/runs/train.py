@@ -266,7 +266,7 @@ class _Session:
             self._file.write(self.values())
 
     def values(self) -> dict[str, Any]:
-        """What the checkpoint contains."""
+        """Contents of the checkpoint."""
         # The model of a complete fit has its averaged weights already.
         averages = self._average is not None and not self._state.is_complete
         return {

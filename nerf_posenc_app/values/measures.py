@@ -1,4 +1,4 @@
-"""What fits are scored by, and how a score is written."""
+"""Measures that fits are scored by, and how a score is written."""
 
 import math
 from collections.abc import Callable
@@ -53,13 +53,13 @@ class Measure:
 
     @property
     def direction(self) -> str:
-        """Which values are better, in words."""
+        """Direction of the measure, in words."""
         return "higher is better" if self.higher_is_better else "lower is better"
 
 
 @dataclass(frozen=True)
 class TrainingScore:
-    """What the progress line, the curves and the video show of the loss of the batches.
+    """Score that the progress line, the curves and the video compute from the training loss.
 
     Attributes:
         measure: name and unit, in the units of the table where the batches have it.

@@ -132,7 +132,7 @@ def _row(name: str, fit: ImageFit, packed: PackedFit, psnr: float | None) -> dic
 
 
 def _for_browser(name: str, fit: ImageFit, packed: PackedFit) -> dict[str, Any]:
-    """What ``decodeFit`` in ``fit_engine.js.j2`` reads."""
+    """Data that ``decodeFit`` in ``fit_engine.js.j2`` reads."""
     encoder = fit.encoder
     values: dict[str, Any] = {
         "name": name,

@@ -105,7 +105,7 @@ class ImageFinder:
         return None
 
     def _listing(self, directory: Path) -> tuple[dict[str, Path], dict[str, list[Path]]]:
-        """What a directory contains: all by name, and images by name without suffix."""
+        """Contents of a directory: files by name, and images by name without suffix."""
         if directory not in self._listings:
             files: dict[str, Path] = {}
             stems: dict[str, list[Path]] = {}

@@ -96,7 +96,7 @@ class Box:
 
 @dataclass(frozen=True)
 class PosedImages:
-    """What a format says of a folder's images, before any of them is opened.
+    """Description of a folder's images by its format, before any of them is opened.
 
     Attributes:
         train: frames to fit.
@@ -113,7 +113,7 @@ class PosedImages:
 
 @dataclass
 class Seen:
-    """What the files of views say beyond their pixels.
+    """Records of the files of views beyond their pixels.
 
     Attributes:
         orientations: EXIF orientations other than 1, by the name of the file.
@@ -300,7 +300,7 @@ def _camera_of(frame: Frame, width: int, height: int, seen: Seen) -> Camera:
 
 
 def _remarks(cameras: Sequence[Camera], frames: Sequence[Frame], seen: Seen) -> Iterator[str]:
-    """What is odd about cameras and images, and is taken as it is."""
+    """Notes on unusual cameras and images, which are used unchanged."""
     for camera, frame in zip(cameras, frames, strict=True):
         if not (0 <= camera.cx <= camera.width and 0 <= camera.cy <= camera.height):
             yield f"{frame.where} has its principal point outside of the image"

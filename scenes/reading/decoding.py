@@ -159,7 +159,7 @@ def _damaged(path: Path, error: Exception) -> SceneError:
 
 
 def other_format(path: Path) -> str | None:
-    """What a file is by its first bytes, and how to convert it; None where that is not known."""
+    """Format of a file by its first bytes, and how to convert it; None if it is unknown."""
     with path.open("rb") as file:
         head = file.read(352)
     if _brands(head) & {*_HEIC, *_AVIF}:  # Images in the container of videos.
@@ -200,7 +200,7 @@ def _checked(record: Decoded, path: Path) -> Decoded:
 
 
 def _decode(path: Path, max_pixels: int) -> Decoded:
-    """What a file holds, by the first bytes of its format."""
+    """Contents of a file, by the first bytes of its format."""
     with path.open("rb") as file:
         head = file.read(1 << 16)
     if not head:

@@ -52,7 +52,7 @@ _WRITTEN = 1 << 22
 
 
 class Allowance:
-    """What reading some files may take.
+    """Limits on reading some files.
 
     Attributes:
         size: bytes that the files occupy; a sparse file is no large one, a file counts once.
@@ -259,7 +259,7 @@ def _lower(kind: int, limit: int) -> None:
 
 
 def _called(reader: str, path: Path, arguments: list[Any]) -> Any:
-    """What a function returns, named as ``"package.module:name"``."""
+    """Result of a function that is named as ``"package.module:name"``."""
     module, _, name = reader.partition(":")
     return getattr(importlib.import_module(module), name)(path, *arguments)
 

@@ -95,7 +95,7 @@ class Capture:
 
     @property
     def notes(self) -> list[str]:
-        """What came of the photographs, one line each."""
+        """Notes on the reconstruction of the photographs, one line each."""
         found = self.num_photos - len(self.left_out)
         lines = [f"COLMAP found the cameras of {found} of {self.num_photos} photographs"]
         return lines + [f"left out {name}: {reason}" for name, reason in self.left_out.items()]
@@ -298,7 +298,7 @@ def _solved(
 
 
 def _recorded(record: Path) -> Capture:
-    """What was found before.
+    """Load an earlier reconstruction.
 
     Raises:
         SceneError: If the file says anything else.

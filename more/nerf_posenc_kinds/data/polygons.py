@@ -39,7 +39,7 @@ _FREE_FORM = ("surf", "bsp", "bzp", "cdc", "res")
 
 
 class UnreadError(Exception):
-    """What a file contains and nobody here reads; the message says it after the file's name."""
+    """Error for contents that are not supported; the message follows the file's name."""
 
 
 class Polygons(NamedTuple):

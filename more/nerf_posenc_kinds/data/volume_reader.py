@@ -178,7 +178,7 @@ def _ordered(folder: Path, slices: "list[_Slice]") -> list[float]:
 
 
 class _Series(NamedTuple):
-    """What all slices of a series have in common: ``spacing`` is along x and y."""
+    """Values that all slices of a series share: ``spacing`` is along x and y."""
 
     name: str
     directions: tuple[float, ...]

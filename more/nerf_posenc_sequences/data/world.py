@@ -144,7 +144,7 @@ def _where_before(house: _House) -> list[Asked]:
 
 
 def _carrying(house: _House) -> list[Asked]:
-    """Of people who have taken something; empty hands follow from the last take and drop."""
+    """Questions about what people carry; empty hands follow from the last take and drop."""
     asked: list[Asked] = []
     for person, handled in house.handled.items():
         held = house.hands[person]

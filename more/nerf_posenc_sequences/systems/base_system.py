@@ -1,4 +1,4 @@
-"""What most systems have in common."""
+"""Base class of most systems."""
 
 import torch
 from jaxtyping import Int

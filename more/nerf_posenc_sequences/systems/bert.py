@@ -153,7 +153,7 @@ class BertSystem(BaseSystem):
         return self.train, self.test
 
     def description(self, encoding: str) -> dict[str, Any]:
-        """What rebuilds the model."""
+        """Description from which the model is rebuilt."""
         return {
             "words": len(self.vocabulary),
             "length": self.length,

@@ -112,7 +112,7 @@ class IndexingSystem(BaseSystem):
         return self.test
 
     def description(self, encoding: str) -> dict[str, Any]:
-        """What rebuilds the model."""
+        """Description from which the model is rebuilt."""
         return {"width": self.width, "depth": self.depth, "heads": self.heads}
 
     def build(self, encoding: str, generator: torch.Generator) -> nn.Module:

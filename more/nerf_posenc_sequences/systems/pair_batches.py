@@ -46,7 +46,7 @@ def symbols_of(sequences: Iterable[Words]) -> Vocabulary:
 
 
 def until_end(numbers: Sequence[int]) -> Sequence[int]:
-    """What was decoded before the first ``END``."""
+    """Symbols that were decoded before the first ``END``."""
     return numbers[: numbers.index(END)] if END in numbers else numbers
 
 

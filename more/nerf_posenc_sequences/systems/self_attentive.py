@@ -192,7 +192,7 @@ class SelfAttentiveSystem(BaseSystem):
         return self.train, self.train_labels, self.test, self.test_labels
 
     def description(self, encoding: str) -> dict[str, Any]:
-        """What rebuilds the model."""
+        """Description from which the model is rebuilt."""
         return {
             "labels": self.labels,
             "width": self.width,

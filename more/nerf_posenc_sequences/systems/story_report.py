@@ -1,4 +1,4 @@
-"""What is shown of answers to questions about stories."""
+"""Blocks of the report of answers to questions about stories."""
 
 from collections.abc import Sequence
 

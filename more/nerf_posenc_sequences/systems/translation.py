@@ -160,7 +160,7 @@ class TranslationSystem(BaseSystem):
             yield from (tensors.source, tensors.following)
 
     def description(self, encoding: str) -> dict[str, Any]:
-        """What rebuilds the model."""
+        """Description from which the model is rebuilt."""
         return {
             "system": self.model,
             "encoding": encoding,

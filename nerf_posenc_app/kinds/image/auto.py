@@ -1,4 +1,4 @@
-"""What is left to the program as ``auto``: encodings, bands and sigma of an image by short fits."""
+"""Choose encodings, bands and sigma of an image by short fits (``auto``)."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -34,7 +34,7 @@ _MIN_SAMPLES = 10
 
 
 class OpenedImage(Protocol):
-    """What a short fit needs of the kind: the image, its models and their problems."""
+    """Interface that a short fit needs: the image, its models and their training problems."""
 
     image: Image
 
@@ -47,7 +47,7 @@ class OpenedImage(Protocol):
     def problem(
         self, model: nn.Module, description: CoordinateModel, config: ImageOptions
     ) -> Problem:
-        """What its training needs."""
+        """Assemble the training problem of a fit."""
         ...
 
 

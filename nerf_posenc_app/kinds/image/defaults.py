@@ -97,7 +97,7 @@ def missing_references(options: ImageOptions, image: Image) -> list[str]:
 
 
 def usual_references(options: ImageOptions, image: Image) -> tuple[str, ...]:
-    """What needs no training, where what is fitted differs from what is scored."""
+    """References without training, if the fitted pixels differ from the scored ones."""
     if image.held_out is None:
         return ()
     if options.held_out:

@@ -266,7 +266,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
         return {name: partial(reference_result, self.image, name) for name in config.references}
 
     def plan(self, config: ImageOptions) -> str | None:
-        """What the fits of more than a megapixel take."""
+        """Forecast of time and memory for fits of more than a megapixel."""
         is_planned = self.image.num_pixels > PLANNED_PIXELS
         return plan(self, self.image, config) if is_planned else None
 

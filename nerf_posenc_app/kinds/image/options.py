@@ -15,7 +15,7 @@ from nerf_posenc_app.kinds.image.interpolation import INTERPOLATIONS
 from nerf_posenc_app.options import UNSET, PixelOptions, Range, Resolved, require
 
 REFERENCES = (*INTERPOLATIONS, "given", "linear", "rbf", "nl-means")
-"""What a fit is compared with, without training."""
+"""Names of the references without training."""
 
 # Images of more pixels are not fitted on raw coordinates: to render them takes minutes and shows
 # little.

@@ -1,4 +1,4 @@
-"""What the fit of a large image will take, in one line before it begins."""
+"""Forecast of the time and memory that the fit of a large image takes, in one line."""
 
 import itertools
 import time

@@ -1,4 +1,4 @@
-"""Which pixels of an image are fitted, and how: masks, weights, observed shares, noise."""
+"""Choice of the fitted pixels of an image: masks, weights, observed shares, noise."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -76,7 +76,7 @@ def sampled(options: ImageOptions, image: Image) -> Image:
 
 
 def sample_notes(options: ImageOptions, image: Image) -> list[str]:
-    """What a reader of the table should know of the pixels."""
+    """Notes on the pixels for readers of the table."""
     notes = []
     if image.tone is not None:
         notes.append(
