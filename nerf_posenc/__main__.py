@@ -28,8 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m nerf_posenc", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    found = commands.add_parser("find", help="the line of code for a model or a library")
-    found.add_argument("text", nargs="*", help="its name; nothing lists all")
+    find_parser = commands.add_parser("find", help="the line of code for a model or a library")
+    find_parser.add_argument("text", nargs="*", help="its name; nothing lists all")
     text = " ".join(parser.parse_args(arguments).text)
     encodings = find_encodings(text) if text else index()
     if not encodings:

@@ -209,8 +209,8 @@ class Image:
         colors = torch.where(weights > 0, unit_range(self.pixels).float(), 0.0)
         mean = resize_area(weights, longer_side)
         rgb = resize_area(colors * weights, longer_side) / mean.clamp(min=1e-12)
-        own = replace(self, weights=None, held_out=None)
-        return replace(own._of(rgb), weights=mean[..., 0].contiguous())
+        unmasked = replace(self, weights=None, held_out=None)
+        return replace(unmasked._of(rgb), weights=mean[..., 0].contiguous())
 
     def observed(self, is_observed: Bool[Tensor, "height width"]) -> "Image":
         """Fit some pixels, and hold out all others of the same grid.

@@ -72,8 +72,8 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
     if not chosen and words & _HELP:
         read(CommonOptions, ["--help"], description=_description())
     kind = KINDS[chosen[0] if chosen else next(iter(KINDS))]
-    asked = ["--help"] if words & _HELP else arguments
-    options = read(kind.Options, asked, command=f"--{kind.name}", others=options_of_kinds)
+    words_to_read = ["--help"] if words & _HELP else arguments
+    options = read(kind.Options, words_to_read, command=f"--{kind.name}", others=options_of_kinds)
     options = with_own_encodings(options, Path())
     require_data(kind, options)
     options.check()
@@ -185,8 +185,10 @@ def _run(arguments: Sequence[str], context: Context) -> int:
             raise UsageError(f"no command {name!r}; {guess} (commands: {', '.join(COMMANDS)})")
         return read(COMMANDS[name], arguments[1:], command=name) or 0
     if any(argument.split("=")[0] == "--resume" for argument in arguments):
-        asked = read(options_of_resume, arguments, others=lambda: {"a new run": CommonOptions})
-        return 0 if resume(context, **asked) else 1
+        arguments_read = read(
+            options_of_resume, arguments, others=lambda: {"a new run": CommonOptions}
+        )
+        return 0 if resume(context, **arguments_read) else 1
     kind, options = parse(arguments)
     is_single = getattr(options, f"{kind.name}s", None) is None
     fit_all = context.experiment if is_single else run_many

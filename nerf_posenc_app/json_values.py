@@ -119,13 +119,13 @@ def _from_mapping(kind: Any, value: Any, name: str) -> Any:
     """Read the fields of a dataclass that are there; the others have their defaults."""
     _checked(value, isinstance(value, dict), "an object", name)
     hints = typing.get_type_hints(kind)
-    found = {}
+    values = {}
     for field in dataclasses.fields(kind):
         if field.name in value:
-            found[field.name] = from_json(hints[field.name], value[field.name], field.name)
+            values[field.name] = from_json(hints[field.name], value[field.name], field.name)
         elif field.default is field.default_factory is dataclasses.MISSING:
             raise ValueError(f"{name} has no {field.name}")
-    return kind(**found)
+    return kind(**values)
 
 
 def _from_plain(kind: Any, value: Any, name: str) -> Any:

@@ -63,7 +63,7 @@ class UsageError(Exception):
 
     def for_python(self) -> str:
         """The message with arguments of `fit` for options: ``batch_size`` for --batch-size."""
-        return re.sub(r"--([A-Za-z_][\w-]*)", lambda found: found[1].replace("-", "_"), str(self))
+        return re.sub(r"--([A-Za-z_][\w-]*)", lambda match: match[1].replace("-", "_"), str(self))
 
 
 @dataclass(frozen=True)
@@ -271,14 +271,16 @@ def require(condition: bool, message: str) -> None:
 
 def option_names(declared: Any) -> dict[str, str]:
     """Field of a dataclass, or argument of a function, for each option of the command line."""
-    found: dict[str, str] = {}
+    field_by_option: dict[str, str] = {}
     for field, hint in typing.get_type_hints(declared, include_extras=True).items():
         known = [each for each in getattr(hint, "__metadata__", ()) if hasattr(each, "aliases")]
         names = [field, *(name for each in known for name in (each.name, *(each.aliases or ())))]
         # A name of its own stands for that of the field.
         names = names[1:] if len(names) > 1 and names[1] else names[:1]
-        found |= {"--" + name.lstrip("-").replace("_", "-"): field for name in names if name}
-    return found
+        field_by_option |= {
+            "--" + name.lstrip("-").replace("_", "-"): field for name in names if name
+        }
+    return field_by_option
 
 
 def from_values(
@@ -398,8 +400,8 @@ def read(
     if unknown:
         _refuse(unknown[0], program, declared, others())
     if isinstance(declared, type):
-        found: Declared = values
-        return found
+        options: Declared = values
+        return options
     require_ranges(declared, inspect.signature(declared).bind(*values[0], **values[1]).arguments)
     return declared(*values[0], **values[1])
 
@@ -415,7 +417,7 @@ def _without_none() -> Iterator[None]:
         # It may go on in the next line of a box, whose frame stays.
         blank = re.sub(
             r"\(default:(\s*│\n│)?\s*None\)",
-            lambda found: re.sub(r"[^│\n]", " ", found[0]),
+            lambda match: re.sub(r"[^│\n]", " ", match[0]),
             printed.getvalue().replace(f"Example: {SCRIPT}", f"Example: {_STARTED}"),
         )
         # Without the lines that had nothing else.

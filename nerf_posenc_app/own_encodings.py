@@ -78,8 +78,8 @@ def imported(name: str, folder: Path = Path()) -> str:
         UsageError: If there is no such file or name, the file raises an error, or what it names is
             neither of both or encodes no coordinates.
     """
-    found = _NAMED.fullmatch(name)
-    if found is None:
+    match = _NAMED.fullmatch(name)
+    if match is None:
         if name.endswith(".py") and (folder / name).is_file():
             known = " or ".join(f"{name}:{each}" for each in _classes(folder / name))
             raise UsageError(f"{name} needs the name of a class in it: {known or 'it has none'}")
@@ -87,9 +87,9 @@ def imported(name: str, folder: Path = Path()) -> str:
             # One of another distribution is imported once it is named.
             ENCODINGS[name]
         return name
-    file = folder / found["file"]
+    file = folder / match["file"]
     module = _module(file, name)
-    value: Any = getattr(module, found["name"], None)
+    value: Any = getattr(module, match["name"], None)
     if not _is_encoding(value):
         known = ", ".join(
             each
@@ -99,10 +99,10 @@ def imported(name: str, folder: Path = Path()) -> str:
             and (isinstance(value, EncodingRecipe) or value.__module__ == module.__name__)
         )
         raise UsageError(
-            f"{name}: {file.name} has no class {found['name']} derived from torch.nn.Module, and "
+            f"{name}: {file.name} has no class {match['name']} derived from torch.nn.Module, and "
             f"no EncodingRecipe of this name; it has {known or 'none at all'}"
         )
-    return _added(found["name"], value, file, name)
+    return _added(match["name"], value, file, name)
 
 
 def add_class(value: type) -> str:

@@ -163,8 +163,8 @@ class Stream:
     def write(self, text: str) -> int:
         """Write text, with what the terminal's encoding lacks replaced by escapes."""
         encoding = getattr(self._stream, "encoding", None) or "utf-8"
-        shown = text.encode(encoding, "backslashreplace").decode(encoding)
-        self._attempt(lambda: self._stream.write(shown))
+        encodable = text.encode(encoding, "backslashreplace").decode(encoding)
+        self._attempt(lambda: self._stream.write(encodable))
         return len(text)
 
     def flush(self) -> None:

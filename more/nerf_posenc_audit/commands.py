@@ -78,8 +78,8 @@ def vectors(text: tyro.conf.Positional[str] = "", *, out: Path) -> None:
     Raises:
         UsageError: If no preset mentions the text, or a file cannot be written.
     """
-    found = [one.name for one in find_encodings(text)] if text else list(PRESETS)
-    names, count = [name for name in found if name in PRESETS], 0
+    matching = [one.name for one in find_encodings(text)] if text else list(PRESETS)
+    names, count = [name for name in matching if name in PRESETS], 0
     if not names:
         raise UsageError(f"no preset mentions {text!r}; python -m nerf_posenc find lists all")
     try:

@@ -229,7 +229,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
         """
         signs = torch.tensor([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]])
         corners = signs * self.grid.amax(0)
-        found = [torch.zeros(8)]
+        warps = [torch.zeros(8)]
         for sign in signs:
             shift = 2 * size * torch.cat([sign, torch.zeros(6)])
             for attempt in range(1000):
@@ -239,8 +239,8 @@ class AlignKind(CoordinateKind[AlignOptions]):
                 placed = warped(corners, drawn[None], torch.zeros(4, dtype=torch.long))
                 if bool((placed.abs() <= self._edges()).all()):
                     break
-            found.append(drawn)
-        return torch.stack(found)
+            warps.append(drawn)
+        return torch.stack(warps)
 
     def summary(self, config: AlignOptions) -> list[str]:
         """Source and size, and what is unknown."""
@@ -397,8 +397,8 @@ class AlignKind(CoordinateKind[AlignOptions]):
             strict=True,
         )
         for points, patches, values in parts:
-            found = model((points.to(device), patches.to(device))).float().clamp(0, 1).cpu()
-            total += float((found - values).double().square().sum())
+            predicted = model((points.to(device), patches.to(device))).float().clamp(0, 1).cpu()
+            total += float((predicted - values).double().square().sum())
         height, width, _ = self.image.shape
         image = self._rendered(model, (width, height))
         scores = {

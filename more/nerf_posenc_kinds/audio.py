@@ -189,7 +189,7 @@ class AudioKind(CoordinateKind[AudioOptions]):
         """Batches of shuffled samples."""
         device = torch.device(config.device)
         times, values = self.times[:, None].to(device), self._scaled(self.sound.samples).to(device)
-        shown = round(min(self.seconds, _PREVIEW_SECONDS) * self.sound.rate)
+        preview_samples = round(min(self.seconds, _PREVIEW_SECONDS) * self.sound.rate)
         return self.trained(
             model,
             description,
@@ -197,8 +197,8 @@ class AudioKind(CoordinateKind[AudioOptions]):
             ShuffledBatches(times, values, config.batch_size, seed=config.seed),
             facts={"rate": self.sound.rate, "peak": self.peak},
             captured=True,
-            preview=lambda: [self._drawn(_played(model, times[:shown], self.peak))],
-            originals=[self._drawn(self.sound.samples[:shown])],
+            preview=lambda: [self._drawn(_played(model, times[:preview_samples], self.peak))],
+            originals=[self._drawn(self.sound.samples[:preview_samples])],
         )
 
     def _scaled(self, samples: Tensor) -> Tensor:
@@ -239,23 +239,26 @@ class AudioKind(CoordinateKind[AudioOptions]):
                 yield Doubt(fit.name, reason, "Try more --steps")
 
     @classmethod
-    def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> RenderedFile:
+    def render(cls, path: Path, device: torch.device, given: Mapping[str, Any]) -> RenderedFile:
         """Render a sound at any sampling rate."""
         fit = load_fit(path, device=device)
         assert isinstance(fit, CoordinateFit)
         try:
-            own, peak = int(fit.facts["rate"]), float(fit.facts["peak"])
+            fitted_rate, peak = int(fit.facts["rate"]), float(fit.facts["peak"])
             (length,) = fit.size
-            require(1 <= own <= 1_000_000 and 0 < peak < 1e6, f"{path} has an invalid rate or peak")
+            require(
+                1 <= fitted_rate <= 1_000_000 and 0 < peak < 1e6,
+                f"{path} has an invalid rate or peak",
+            )
         except (KeyError, TypeError, ValueError):
             raise CheckpointError(f"{path} contains no fit of a sound") from None
-        rate = asked["rate"] or own
-        count = max(1, round(length * rate / own))
+        rate = given["rate"] or fitted_rate
+        count = max(1, round(length * rate / fitted_rate))
         require(
             count * fit.options.out_dim <= _MAX_RENDERED,
             f"--rate {rate}: {count:,} samples are too many; give a smaller one",
         )
-        times = sample_times(count, length * rate / own)[:, None].to(device)
+        times = sample_times(count, length * rate / fitted_rate)[:, None].to(device)
         samples = _played(fit.model, times, peak)
 
         def write(file: Path) -> None:

@@ -243,17 +243,17 @@ class ScanKind(CoordinateKind[ScanOptions]):
         }
 
     @classmethod
-    def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
+    def render(cls, path: Path, device: torch.device, given: Mapping[str, Any]) -> Rendered:
         """Render a slice at any resolution, or all slices of a volume as frames."""
         fit = load_fit(path, device=device)
         assert isinstance(fit, CoordinateFit)
-        side = asked["size"] or max(1, round(fit.size[0] * (asked["scale"] or 1.0)))
+        side = given["size"] or max(1, round(fit.size[0] * (given["scale"] or 1.0)))
         heights = torch.empty(1, 0)
         if len(fit.size) == 3:
             depth = max(1, round(fit.size[2] * side / fit.size[0])) if fit.size[2] > 1 else 1
             heights = slice_heights(depth, side)[:, None]
         frames = (gray(_slice(fit.model, _points(side, z).to(device))) for z in heights)
-        rate = asked["rate"] or SLICES_PER_SECOND
+        rate = given["rate"] or SLICES_PER_SECOND
         return Rendered((side, side), f"{path.stem}-{side}x{side}", frames, len(heights), rate)
 
 

@@ -180,13 +180,13 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
             if config.eikonal == 0:
                 return _distance(model, batch), batch.new_ones(1)
             batch = batch.detach().requires_grad_()
-            found = _distance(model, batch)
-            (slopes,) = torch.autograd.grad(found.sum(), batch, create_graph=True)
-            return found, slopes.norm(dim=-1)
+            distances = _distance(model, batch)
+            (slopes,) = torch.autograd.grad(distances.sum(), batch, create_graph=True)
+            return distances, slopes.norm(dim=-1)
 
         def loss(output: tuple[Tensor, Tensor], truth: Tensor) -> ShownLoss:
-            found, slopes = output
-            relative = ((found - truth).abs() / (truth.abs() + _FLOOR)).mean()
+            distances, slopes = output
+            relative = ((distances - truth).abs() / (truth.abs() + _FLOOR)).mean()
             return ShownLoss(relative + config.eikonal * (slopes - 1).square().mean(), relative)
 
         shape = self.shape

@@ -214,11 +214,13 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
     def evaluate(self, fit: Fit[VolumeOptions]) -> Evaluation:
         """Scores, a slice, a cut from the side, and all slices as a video."""
         device = torch.device(fit.config.device)
-        found = torch.stack([self._found(fit.model, device, i) for i in range(self.size[2])])
+        reconstruction = torch.stack(
+            [self._found(fit.model, device, i) for i in range(self.size[2])]
+        )
         # In units of the slice's own longer side.
         scale = max(self.extents[:2]) / max(self.extents)
         bands = [scale * band for band in frequency_bands(encoder_of(fit.model))]
-        return self._scored(found, bands)
+        return self._scored(reconstruction, bands)
 
     def _scored(
         self, values: Float[Tensor, "depth height width"], bands: Sequence[float] = ()
@@ -263,7 +265,7 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         }
 
     @classmethod
-    def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
+    def render(cls, path: Path, device: torch.device, given: Mapping[str, Any]) -> Rendered:
         """Render all slices as frames, as far apart as their pixels."""
         fit = load_fit(path, device=device)
         assert isinstance(fit, CoordinateFit)
@@ -275,7 +277,7 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
             raise CheckpointError(f"{path} contains no fit of a volume") from None
         # Pixels of a frame along the longer side of a slice, all as far apart.
         extents = width * x, height * y, depth * z
-        wanted = asked["size"] or max(1, round(max(width, height) * (asked["scale"] or 1.0)))
+        wanted = given["size"] or max(1, round(max(width, height) * (given["scale"] or 1.0)))
         step = max(extents[:2]) / wanted
         columns, rows, count = (max(1, round(extent / step)) for extent in extents)
         require(
@@ -285,7 +287,7 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         size = columns, rows, count
         spacing = [extent / n for extent, n in zip(extents, size, strict=True)]
         frames = (gray(_slice(fit.model, k, size, spacing, device)) for k in range(count))
-        rate = asked["rate"] or SLICES_PER_SECOND
+        rate = given["rate"] or SLICES_PER_SECOND
         return Rendered(
             (columns, rows), f"{path.stem}-{columns}x{rows}x{count}", frames, count, rate
         )

@@ -373,9 +373,9 @@ def _octaves_in_repr(
     num_bands: int, min_octave: int | float, max_octave: int | float | None, base: float
 ) -> str:
     """The arguments that make the bands, which say more than the bands."""
-    asked = dict(min_octave=min_octave, max_octave=max_octave, base=base)
+    given = dict(min_octave=min_octave, max_octave=max_octave, base=base)
     usual = dict(min_octave=0, max_octave=None, base=math.pi)
-    own = [f"{name}={value!r}" for name, value in asked.items() if value != usual[name]]
+    own = [f"{name}={value!r}" for name, value in given.items() if value != usual[name]]
     return ", ".join([f"num_bands={num_bands}", *own])
 
 

@@ -241,12 +241,12 @@ class PackedRenderer(Renderer):
             density = self.field.density_at(corners)
         # Colors of the visible samples, whose number is padded.
         weights, _ = packed_weights(density, step, samples.rays, num_rays)
-        shown = (weights.detach() > _VISIBLE).nonzero()[:, 0]
-        ray = samples.rays[shown]
-        padded = F.pad(shown, (0, -len(shown) % PADDED_ROWS))
+        visible = (weights.detach() > _VISIBLE).nonzero()[:, 0]
+        ray = samples.rays[visible]
+        padded = F.pad(visible, (0, -len(visible) % PADDED_ROWS))
         directions = rays.directions[samples.rays[padded]]
-        rgb = self.field.color_at(corners.points(padded), directions)[: len(shown)]
-        total = rgb.new_zeros(num_rays, 3).index_add(0, ray, weights[shown, None] * rgb)
+        rgb = self.field.color_at(corners.points(padded), directions)[: len(visible)]
+        total = rgb.new_zeros(num_rays, 3).index_add(0, ray, weights[visible, None] * rgb)
         total = exposed(total, self.log_gains, views)
         opacity = weights.new_zeros(num_rays).index_add(0, samples.rays, weights)
         distances = self.space.distances(rays, samples.rays, samples.along)

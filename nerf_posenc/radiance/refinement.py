@@ -392,5 +392,5 @@ def _errors(
     rays, rgb = drawn
     count = len(poses)
     many = Rays(*(part.repeat(count, *[1] * (part.ndim - 1)) for part in rays))
-    shown = render(_moved(many, poses.repeat_interleave(len(rgb), dim=0)))
-    return (shown.view(count, *rgb.shape) - rgb).square().mean((1, 2))
+    renderings = render(_moved(many, poses.repeat_interleave(len(rgb), dim=0)))
+    return (renderings.view(count, *rgb.shape) - rgb).square().mean((1, 2))

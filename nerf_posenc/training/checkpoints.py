@@ -220,9 +220,10 @@ def _import_safetensors() -> Any:
 
 def _require_format(path: Path, metadata: Mapping[str, str]) -> None:
     if metadata.get("format") != FORMAT:
-        found = metadata.get("format", "none")
+        file_format = metadata.get("format", "none")
         raise CheckpointError(
-            f"{path} is not a checkpoint of nerf_posenc: its format is {found!r}, not {FORMAT!r}"
+            f"{path} is not a checkpoint of nerf_posenc: its format is {file_format!r}, not "
+            f"{FORMAT!r}"
         )
     if metadata.get("version") != str(VERSION):
         raise CheckpointError(

@@ -215,17 +215,17 @@ def _plain(value: Any) -> str:
 
 def _videos(runs: Mapping[str, Metrics], folders: Mapping[str, Path]) -> dict[str, dict[str, Path]]:
     """Videos of the run folders that are there, by heading and by what they show."""
-    found: dict[str, dict[str, Path]] = {}
+    files_by_view: dict[str, dict[str, Path]] = {}
     for label, run in runs.items():
         training = video_file(folders[label], TRAINING_VIDEO)
         if training is not None:
-            found.setdefault("Training progress", {})[label] = training
+            files_by_view.setdefault("Training progress", {})[label] = training
         for fit in run.fits:
             for title in fit.details["video_titles"]:
                 file = video_file(folders[label], video_stem(title, fit.name))
                 if file is not None:
-                    found.setdefault(title, {})[f"{label}: {fit.label}"] = file
-    return found
+                    files_by_view.setdefault(title, {})[f"{label}: {fit.label}"] = file
+    return files_by_view
 
 
 def _unique_labels(folders: Sequence[Path]) -> list[str]:

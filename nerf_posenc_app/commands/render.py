@@ -90,7 +90,7 @@ def render(
     encoding = None if encoding is None else imported(encoding)
     name, file, folder = find_fit(run, encoding)
     kind, saved = kind_of_fit(file)
-    asked = {
+    given = {
         "size": size,
         "scale": scale,
         "crop": crop,
@@ -98,9 +98,9 @@ def render(
         "turntable": turntable,
         "rate": rate,
     }
-    _require_suiting(file, kind, asked)
+    _require_suiting(file, kind, given)
     try:
-        rendered = kind.render(file, resolve_device(device), asked)
+        rendered = kind.render(file, resolve_device(device), given)
         _require_size(rendered)
         written = _write(rendered, out, folder, label=name, quiet=quiet)
     except CheckpointError as error:
@@ -132,7 +132,7 @@ def _require_size(rendered: Rendered | RenderedFile) -> None:
             )
 
 
-def _require_suiting(file: Path, kind: type[Kind[Any]], asked: Mapping[str, Any]) -> None:
+def _require_suiting(file: Path, kind: type[Kind[Any]], given: Mapping[str, Any]) -> None:
     """Raise if a kind has nothing to render, or an option is for another one.
 
     Raises:
@@ -140,7 +140,7 @@ def _require_suiting(file: Path, kind: type[Kind[Any]], asked: Mapping[str, Any]
     """
     if not kind.rendered_by:
         raise UsageError(f"{file} is the fit of {_a(kind.name)}, which has nothing to render")
-    for option, value in asked.items():
+    for option, value in given.items():
         if value is not None and option not in kind.rendered_by:
             takers = " or ".join(_a(n) for n, each in KINDS.items() if option in each.rendered_by)
             raise UsageError(f"--{option} is for {takers}; this is the fit of {_a(kind.name)}")

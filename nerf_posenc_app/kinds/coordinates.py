@@ -104,8 +104,8 @@ class CoordinateKind(Kind[Coordinates]):
             chosen[name.swept[0]] = name.swept[1]
         # What is still several is of another encoding.
         chosen = {k: value for k, value in chosen.items() if not isinstance(value, tuple)}
-        own = {"in_dim": self.in_dim, "out_dim": self.out_dim, "resolution": self.resolution}
-        return CoordinateModel(name.encoding, **{**chosen, **own})
+        sizes = {"in_dim": self.in_dim, "out_dim": self.out_dim, "resolution": self.resolution}
+        return CoordinateModel(name.encoding, **{**chosen, **sizes})
 
     def build(
         self, name: FitName, config: Coordinates, generator: torch.Generator

@@ -310,14 +310,14 @@ class Kind(ABC, Generic[Config]):
 
     @classmethod
     def render(
-        cls, path: Path, device: torch.device, asked: Mapping[str, Any]
+        cls, path: Path, device: torch.device, given: Mapping[str, Any]
     ) -> Rendered | RenderedFile:
         """Load a saved fit and render it, for kinds that have options in ``rendered_by``.
 
         Args:
             path: file of the fit.
             device: device to compute on.
-            asked: options of the command ``render``; None for what was not given.
+            given: options of the command ``render``; None for what was not given.
 
         Raises:
             UsageError: If an option does not suit the fit.

@@ -348,11 +348,11 @@ class ViewsKind(Kind[AskedViews]):
             )
         # A view costs many samples per pixel and gets a quarter of a preview's side. Where test
         # views are is not known while poses are refined.
-        shown = self.scene.train if config.refine_poses else self.scene.test
-        preview = shown.subset(1).resized(PREVIEW_SIDE // 4)
+        preview_views = self.scene.train if config.refine_poses else self.scene.test
+        preview = preview_views.subset(1).resized(PREVIEW_SIDE // 4)
 
         def pose_of_preview() -> Tensor:
-            poses = shown.world_from_camera
+            poses = preview_views.world_from_camera
             return (renderer.found_poses(poses) if config.refine_poses else poses)[0]
 
         def render(camera: Camera, pose: Tensor) -> Tensor:
@@ -458,22 +458,22 @@ class ViewsKind(Kind[AskedViews]):
         yield from doubts_of_flat_fits(results, flat, config, data="scene")
 
     @classmethod
-    def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
+    def render(cls, path: Path, device: torch.device, given: Mapping[str, Any]) -> Rendered:
         """Render a field from cameras of a file, or around the scene."""
         fit = load_fit(path, device=device)
         assert isinstance(fit, SceneFit)
-        in_file_units = asked["cameras"] is not None
+        in_file_units = given["cameras"] is not None
         cameras: Sequence[tuple[Camera, Float[Tensor, "4 4"]]]
         if in_file_units:
             try:
-                cameras = open_cameras(asked["cameras"], fit.camera)
+                cameras = open_cameras(given["cameras"], fit.camera)
             except SceneError as error:
                 raise UsageError(str(error)) from None
         else:
-            poses = orbit_poses(fit.world_from_camera, asked["turntable"] or _TURNTABLE)
+            poses = orbit_poses(fit.world_from_camera, given["turntable"] or _TURNTABLE)
             cameras = [(fit.camera, pose) for pose in poses]
         cameras = [
-            (_resized(camera, asked["size"], asked["scale"] or 1.0), pose)
+            (_resized(camera, given["size"], given["scale"] or 1.0), pose)
             for camera, pose in cameras
         ]
         stem = "view" if len(cameras) == 1 else "path" if in_file_units else "turntable"

@@ -217,8 +217,8 @@ class LivePage:
 
     def _state_line(self, name: str, state: FitState) -> str:
         """Step and score of a fit."""
-        shown = self._score.measure.sentence(self._curves[name][1][-1])
-        return f"step {state.step} of {state.num_steps}, {shown}"
+        score = self._score.measure.sentence(self._curves[name][1][-1])
+        return f"step {state.step} of {state.num_steps}, {score}"
 
     def _update_plot(self, state: FitState) -> None:
         """Update the curves in the panel."""

@@ -135,9 +135,9 @@ def write_page(
         tiles: tiles of the first image, if it is large: the page opens on it and loads them as one
             zooms.
     """
-    shown = panels(results)
-    first, measure = shown[:_MAX_VIEWS], about.measures[0]
-    content = frequency_content(shown[0], results) if shown else None
+    image_panels = panels(results)
+    first, measure = image_panels[:_MAX_VIEWS], about.measures[0]
+    content = frequency_content(image_panels[0], results) if image_panels else None
     drawn: list[Chart] = [
         *sweep_charts(results, about.measures),
         *block_charts(results),
@@ -265,12 +265,12 @@ def _sections(charts: Sequence[Chart], content: FrequencyContent | None) -> list
     """Charts by their headings; the octaves have a table as well."""
     sections = []
     for name in dict.fromkeys(chart.section for chart in charts):
-        own = [chart for chart in charts if chart.section == name]
+        section_charts = [chart for chart in charts if chart.section == name]
         sections.append(
             {
                 "name": name,
-                "about": own[0].about,
-                "charts": [{"title": c.title, "svg": Markup(chart_svg(c))} for c in own],
+                "about": section_charts[0].about,
+                "charts": [{"title": c.title, "svg": Markup(chart_svg(c))} for c in section_charts],
                 "octaves": content if name == "Frequency content" else None,
             }
         )
@@ -375,7 +375,7 @@ def _shown(panel: Panel, scale: float, part: _Part, whole: int) -> dict[str, Any
         error = (part.error(fit, panel.original) / scale).clamp(0, 1)
         fitted = webp_url(part.image(clamped(fit)))
         decibels = psnr_from_mse(panel.mse(name, part.window))
-        shown = {
+        entry = {
             "name": name,
             "score": f"{score_text(decibels, 1)} dB",
             "url": fitted,
@@ -383,8 +383,8 @@ def _shown(panel: Panel, scale: float, part: _Part, whole: int) -> dict[str, Any
         }
         if name in near:
             depth = part.image(near[name][..., None])[..., 0]
-            shown["depth"] = webp_url(color_mapped(depth.nan_to_num(0.0), "viridis"), 80)
-        fits.append(shown)
+            entry["depth"] = webp_url(color_mapped(depth.nan_to_num(0.0), "viridis"), 80)
+        fits.append(entry)
     return {
         "name": part.label,
         "whole": whole,
@@ -398,8 +398,8 @@ def _shown(panel: Panel, scale: float, part: _Part, whole: int) -> dict[str, Any
 
 def _passages(results: Sequence[Result], measure: Measure) -> list[dict[str, Any]]:
     """Passages by title, each with one text for every encoding."""
-    found = [(result, passage) for result in results for passage in result.blocks(Passage)]
-    titles = dict.fromkeys(passage.title for _, passage in found)
+    passages = [(result, passage) for result in results for passage in result.blocks(Passage)]
+    titles = dict.fromkeys(passage.title for _, passage in passages)
     return [
         {
             "title": title,
@@ -410,7 +410,7 @@ def _passages(results: Sequence[Result], measure: Measure) -> list[dict[str, Any
                     "score": _score(result, measure) if len(titles) == 1 else "",
                     "spans": Markup(passage_spans(passage)),
                 }
-                for result, passage in found
+                for result, passage in passages
                 if passage.title == title
             ],
         }
@@ -449,11 +449,11 @@ def _visible(text: str) -> str:
 def _maps(results: Sequence[Result]) -> list[dict[str, Any]]:
     """Heat maps by title, each with one for every encoding; the largest value is darkest."""
     style = styles(results)
-    found = [(result.label, each) for result in results for each in result.blocks(HeatMap)]
+    heat_maps = [(result.label, each) for result in results for each in result.blocks(HeatMap)]
     shown = []
-    for title in dict.fromkeys(each.title for _, each in found):
+    for title in dict.fromkeys(each.title for _, each in heat_maps):
         entries = []
-        for name, each in found:
+        for name, each in heat_maps:
             if each.title != title:
                 continue
             # Numbers that are not finite, of a fit that diverged, leave their cells blank.

@@ -61,15 +61,15 @@ def columns(results: Sequence[Result], measures: Sequence[Measure]) -> list[Meas
 
 def table(results: Sequence[Result], measures: Sequence[Measure]) -> str:
     """Format the results in aligned columns."""
-    shown = columns(results, measures)
-    labels = [measure.label for measure in shown]
+    table_columns = columns(results, measures)
+    labels = [measure.label for measure in table_columns]
     rows = [("encoding", "parameters", *labels, "seconds", gain_label(measures[0]))]
     for result in results:
         rows.append(
             (
                 result.label,
                 f"{result.parameters:,}" if result.parameters else "-",
-                *(score_text(result.scores.get(m.name, math.nan), m.digits) for m in shown),
+                *(score_text(result.scores.get(m.name, math.nan), m.digits) for m in table_columns),
                 f"{result.seconds:.1f}",
                 gain_text(result, results, measures[0]),
             )
@@ -163,12 +163,12 @@ def comparable(inputs: Mapping[str, InputScores], names: Sequence[str]) -> dict[
         inputs: scores of all data.
         names: names of the fits.
     """
-    found: dict[Measure, list[str]] = {}
+    titles_by_measure: dict[Measure, list[str]] = {}
     for title, row in inputs.items():
-        titles = found.setdefault(row.measure, [])
+        titles = titles_by_measure.setdefault(row.measure, [])
         if all(math.isfinite(row.scores.get(name, math.nan)) for name in names):
             titles.append(title)
-    return found
+    return titles_by_measure
 
 
 def table_of_inputs(

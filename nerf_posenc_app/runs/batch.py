@@ -185,9 +185,9 @@ def _fit_share(
             say("", f"[{number + 1} of {len(files)}] {file}")
         if own_folder.is_symlink():
             raise UsageError(f"{own_folder} is a link, which no run follows; remove it")
-        own = replace(kind.of_input(options, file), out=own_folder)
+        input_options = replace(kind.of_input(options, file), out=own_folder)
         try:
-            _fit_alone(kind, own, context)
+            _fit_alone(kind, input_options, context)
         except UsageError as error:
             print_to_stderr(f"{PROGRAM}: error: {error}")
             failures.append(printable(str(error)))

@@ -75,9 +75,11 @@ class FittedRun:
                 a sequence; or if its encoding is a class that has been defined anew since.
         """
         try:
-            own = read_state(self.folder / STATE).own_encodings
+            own_encodings = read_state(self.folder / STATE).own_encodings
             encoding = self._fit(name).name.encoding
-            require_same_files({n: f for n, f in own.items() if n == encoding}, self.folder)
+            require_same_files(
+                {n: f for n, f in own_encodings.items() if n == encoding}, self.folder
+            )
             return load_fit(find_fit(self.folder, self._fit(name).label)[1])
         except UsageError as error:
             raise ValueError(error.for_python()) from None
@@ -95,8 +97,8 @@ class FittedRun:
         views = read_views(self.folder, fit, view + 1)
         if not 0 <= view < len(views):
             raise ValueError(f"{name} has {len(fit.details['view_titles'])} views; got {view}")
-        shown = views[view]
-        return eight_bit(shown.original), eight_bit(shown.reconstruction)
+        panel = views[view]
+        return eight_bit(panel.original), eight_bit(panel.reconstruction)
 
     @property
     def finding(self) -> Finding | None:
@@ -105,10 +107,10 @@ class FittedRun:
 
     def __repr__(self) -> str:
         first = self._metrics.measures[0]
-        found = (
+        scores = (
             f"{name} {fit.scores[first.name]:.{first.digits}f}" for name, fit in self._fits.items()
         )
-        return printable(f"FittedRun({str(self.folder)!r}: {first.label}: {', '.join(found)})")
+        return printable(f"FittedRun({str(self.folder)!r}: {first.label}: {', '.join(scores)})")
 
     def _repr_html_(self) -> str:
         # In a sandbox: the page may be of a stranger's run, and a notebook trusts what it shows.

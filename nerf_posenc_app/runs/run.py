@@ -284,14 +284,14 @@ class Run:
             return False
         is_whole = len(results) == len(self.names)
         results = over_seeds(results)
-        shown = [*results, *self.references]
+        all_results = [*results, *self.references]
         notes, found = list(self._missing), list[str | Doubt]()
         with noted("notes on the results", notes):
-            found += _notes(self, results, shown)
+            found += _notes(self, results, all_results)
         notes += [note for note in found if isinstance(note, str)]
         doubts = [note for note in found if isinstance(note, Doubt)]
         measures = kind.measures(config)
-        finding = find(shown, measures[0], doubts, _too_short(kind, config))
+        finding = find(all_results, measures[0], doubts, _too_short(kind, config))
         if finding is not None:
             notes = [*finding.qualifications, *notes]
         about = About(
@@ -309,17 +309,17 @@ class Run:
             write_metrics(
                 folder / METRICS,
                 about.run,
-                shown,
+                all_results,
                 measures=measures,
                 training=about.training,
                 finding=finding,
             )
             figures = config.figures
             notes += write_report(
-                folder, about, shown, self.originals, figures=figures, report=REPORT
+                folder, about, all_results, self.originals, figures=figures, report=REPORT
             )
         self._print_table(
-            shown, measures, [*notes, f"fits: {fitted_line(shown, about.run)}"], finding
+            all_results, measures, [*notes, f"fits: {fitted_line(all_results, about.run)}"], finding
         )
         return is_whole
 
@@ -421,11 +421,11 @@ def prepare(
     require_own_gpu(device, context.world)
     kind = open_data(kind_class, options)
     require_same_data(context.world, kind.source, kind.digest)
-    asked = replace(options, device=str(device))
+    given = replace(options, device=str(device))
     if context.resumed is not None:
-        asked = _with_saved_choices(asked, context.resumed.config)
+        given = _with_saved_choices(given, context.resumed.config)
     # Resolving may take seconds, and says what is fitted first.
-    config = kind.resolve(asked)
+    config = kind.resolve(given)
     names = _repeated(kind, config)
     # Files are named by six digits of a value.
     stems = [name.stem for name in names]
@@ -482,16 +482,16 @@ def open_data(kind_class: type[Kind[Any]], options: CommonOptions) -> Kind[Any]:
 
 def _with_saved_choices(options: CommonOptions, saved: Mapping[str, Any]) -> CommonOptions:
     """Options of a resumed run with what was searched for, which takes a while."""
-    asked = {name: getattr(options, name, None) for name in ("sigma", "num_bands", "encodings")}
+    given = {name: getattr(options, name, None) for name in ("sigma", "num_bands", "encodings")}
     changes: dict[str, Any] = {
         name: tuple(map(str, saved[name])) if name == "encodings" else saved[name]
-        for name, value in asked.items()
+        for name, value in given.items()
         if value in ("auto", ("auto",)) and isinstance(saved.get(name), int | float | list)
     }
     chosen = replace(options, **changes)
     # Bands or a sigma may have been found for an encoding that was not chosen in the end.
-    found: dict[str, Any] = dict.fromkeys(changes.keys() - {"encodings"})
-    replace(chosen, **found).check()
+    reset: dict[str, Any] = dict.fromkeys(changes.keys() - {"encodings"})
+    replace(chosen, **reset).check()
     require_ranges(type(chosen), vars(chosen))
     return chosen
 

@@ -54,7 +54,7 @@ def read_model(model: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
     finite = points[np.isfinite(points).all(axis=1)]
     box, is_trimmed = _box(finite) if len(finite) else (None, False)
     images = list(reconstruction.images.values())
-    shown = [
+    observed = [
         (i, *(seen.xy / (lens.width, lens.height)), *positions[seen.point3D_id])
         for i, image in enumerate(images)
         for lens in [reconstruction.camera(image.camera_id)]
@@ -76,7 +76,7 @@ def read_model(model: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
         "box": box,
         "is_trimmed": is_trimmed,
     }
-    return values, np.array(shown, dtype=np.float64).reshape(-1, 6)
+    return values, np.array(observed, dtype=np.float64).reshape(-1, 6)
 
 
 def _matrix(folder: Path, name: str, image: Any) -> list[list[float]]:

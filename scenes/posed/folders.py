@@ -95,9 +95,9 @@ class ImageFinder:
                 continue
             files, stems = self._listing(directory)
             has_suffix = PurePosixPath(last).suffix.lower() in IMAGE_SUFFIXES
-            found = files.get(_key(last))
-            if found is not None and found.is_file():
-                return found
+            candidates = files.get(_key(last))
+            if candidates is not None and candidates.is_file():
+                return candidates
             found_stems = stems.get(_key(PurePosixPath(last).stem if has_suffix else last), [])
             # Of two that only differ in their suffix none is meant more than the other.
             if len(found_stems) == 1 or (found_stems and not has_suffix):

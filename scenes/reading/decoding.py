@@ -311,15 +311,15 @@ def _of_pillow(path: Path, image: PIL.Image.Image) -> Decoded:
 
 def _dropped(image: PIL.Image.Image) -> tuple[str, ...]:
     """Frames after the first, and a color profile other than sRGB."""
-    found = []
+    losses = []
     if (count := getattr(image, "n_frames", 1)) > 1:
-        found.append(f"{count - 1} further frames")
+        losses.append(f"{count - 1} further frames")
     if (bits := image.info.get("bit_depth", 8)) > 8:
-        found.append(f"the lowest {bits - 8} of {bits} bits")
+        losses.append(f"the lowest {bits - 8} of {bits} bits")
     profile = image.info.get("icc_profile")
     if profile and (name := _profile_name(profile)) and "srgb" not in name.lower():
-        found.append(f"the color profile {name}")
-    return tuple(found)
+        losses.append(f"the color profile {name}")
+    return tuple(losses)
 
 
 def _profile_name(profile: bytes) -> str:

@@ -274,13 +274,13 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         arrays: list[npt.NDArray[Any]] = []
         answer: dict[str, Any]
         try:
-            found = _called(reader, Path(path), arguments)
-            items = list(found) if isinstance(found, tuple) else [found]
+            result = _called(reader, Path(path), arguments)
+            items = list(result) if isinstance(result, tuple) else [result]
             arrays = [item for item in items if isinstance(item, np.ndarray)]
             if sum(array.nbytes for array in arrays) > num_bytes // 2:
                 raise MemoryError
             answer = {
-                "is_tuple": isinstance(found, tuple),
+                "is_tuple": isinstance(result, tuple),
                 "items": [
                     (True, None) if isinstance(item, np.ndarray) else (False, item)
                     for item in items

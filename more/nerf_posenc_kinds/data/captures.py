@@ -96,8 +96,8 @@ class Capture:
     @property
     def notes(self) -> list[str]:
         """Notes on the reconstruction of the photographs, one line each."""
-        found = self.num_photos - len(self.left_out)
-        lines = [f"COLMAP found the cameras of {found} of {self.num_photos} photographs"]
+        num_placed = self.num_photos - len(self.left_out)
+        lines = [f"COLMAP found the cameras of {num_placed} of {self.num_photos} photographs"]
         return lines + [f"left out {name}: {reason}" for name, reason in self.left_out.items()]
 
 
@@ -288,8 +288,8 @@ def _solved(
             pycolmap.match_sequential(database)
         log("cameras ...")
         model = _mapped(pycolmap, database, images, capture / _PARTIAL, len(copies))
-        found = set() if model is None else _well_placed(model)
-        return model, _diagnosis(pycolmap, database, names, found, copies)
+        placed = set() if model is None else _well_placed(model)
+        return model, _diagnosis(pycolmap, database, names, placed, copies)
     except (RuntimeError, IndexError, KeyError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise SceneError(
@@ -479,9 +479,9 @@ def _mapped(pycolmap: Any, database: Path, images: Path, models: Path, count: in
                 setattr(mapping.mapper, name, value)
         mapping.min_model_size = min(10, max(3, count // 3))
         mapping.random_seed = mapping.mapper.random_seed = 0
-        found = run(database, images, models, mapping)
+        models_found = run(database, images, models, mapping)
         shutil.rmtree(models)
-        for model in found.values():
+        for model in models_found.values():
             if best is None or model.num_reg_images() > best.num_reg_images():
                 best = model
         if best is not None and best.num_reg_images() >= _ENOUGH * count:

@@ -174,8 +174,10 @@ def _video(
         raise ValueError(reason if not frames else f"damaged: it ends after {len(frames)} frames")
     if re.search(r"alpha_mode +: 1", said):
         raise ValueError("its transparency is in a separate stream, which is not read")
-    found = re.search(r"^  Stream #.*: Video:.*?([\d.]+)(k?) (?:fps|tbr)", said, re.MULTILINE)
-    rate = photos_per_second or (float(found[1]) * (1000 if found[2] else 1) if found else 0.0)
+    stream_rate = re.search(r"^  Stream #.*: Video:.*?([\d.]+)(k?) (?:fps|tbr)", said, re.MULTILINE)
+    rate = photos_per_second or (
+        float(stream_rate[1]) * (1000 if stream_rate[2] else 1) if stream_rate else 0.0
+    )
     length = re.search(
         r"^  Duration: (\d+):(\d+):([\d.]+)(?:, start: ([\d.]+))?", said, re.MULTILINE
     )

@@ -53,23 +53,23 @@ def read_triangles(path: Path, most: int) -> tuple[npt.NDArray[np.float64], npt.
 
 
 def _triangles(path: Path, most: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    found = FORMATS[path.suffix.lower()](path.read_bytes())
-    count = int((found.sizes[found.sizes > 2] - 2).sum())
+    mesh = FORMATS[path.suffix.lower()](path.read_bytes())
+    count = int((mesh.sizes[mesh.sizes > 2] - 2).sum())
     if count > most:
         raise SceneError(f"{path} has {count:,} triangles, over {most:,}; simplify it first")
     if not count:
         raise SceneError(f"{path} has no faces; a mesh needs faces, not points alone")
-    if len(found.corners) != found.sizes.sum():
+    if len(mesh.corners) != mesh.sizes.sum():
         raise SceneError(f"{path} has faces with fewer corners than they declare; export it again")
-    if not 0 <= found.corners.min() <= found.corners.max() < len(found.vertices):
+    if not 0 <= mesh.corners.min() <= mesh.corners.max() < len(mesh.vertices):
         raise SceneError(f"{path} has faces that refer to missing vertices; export it again")
-    used = found.vertices[found.corners]
+    used = mesh.vertices[mesh.corners]
     if not (np.abs(used) <= 1e30).all():  # NaN fails the comparison.
         raise SceneError(f"{path} has vertices that are not finite; export it again")
     # Formats repeat a vertex for each face or texture: those in one place are one. 0 is -0.
-    vertices, places = np.unique(found.vertices + 0.0, axis=0, return_inverse=True)
-    corners = places.reshape(-1)[found.corners]
-    faces = polygons.triangles_of(polygons.Polygons(vertices, corners, found.sizes))
+    vertices, places = np.unique(mesh.vertices + 0.0, axis=0, return_inverse=True)
+    corners = places.reshape(-1)[mesh.corners]
+    faces = polygons.triangles_of(polygons.Polygons(vertices, corners, mesh.sizes))
     points = vertices[faces]
     extent = np.ptp(used, axis=0).max()
     with np.errstate(all="ignore"):

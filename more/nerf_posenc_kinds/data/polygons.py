@@ -327,11 +327,11 @@ def triangles_of(polygons: Polygons) -> Ints:
     """
     vertices, corners, sizes = polygons
     starts = np.cumsum(sizes) - sizes
-    found = [np.empty((0, 3), dtype=np.int64)]
+    triangles = [np.empty((0, 3), dtype=np.int64)]
     for size in np.unique(sizes[sizes >= 3]):
         faces = corners[starts[sizes == size, None] + np.arange(size)]
         if size == 3:
-            found.append(faces)
+            triangles.append(faces)
             continue
         points = vertices[faces]
         following = np.roll(points, -1, axis=1)
@@ -342,10 +342,10 @@ def triangles_of(polygons: Polygons) -> Ints:
         is_convex = ((turns * normals[:, None]).sum(-1) >= -_ROUNDING * lengths[:, None]).all(1)
         is_simple = is_convex & (size == 4)
         quads = faces[is_simple]
-        found += [quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]]
+        triangles += [quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]]
         for i in np.flatnonzero(~is_simple & (lengths > 0)):
-            found.append(faces[i][_clipped(points[i] - points[i, 0], normals[i])])
-    return np.concatenate(found)
+            triangles.append(faces[i][_clipped(points[i] - points[i, 0], normals[i])])
+    return np.concatenate(triangles)
 
 
 def _clipped(points: Floats, normal: Floats) -> Ints:

@@ -190,8 +190,8 @@ class BertSystem(BaseSystem):
         truth = words.gather(1, masked)
         kind = torch.rand(shape, generator=generator)
         random = torch.randint(_UNKNOWN, len(self.vocabulary), shape, generator=generator)
-        shown = torch.where(kind < 0.8, _MASK, torch.where(kind < 0.9, random, truth))
-        given = words.scatter(1, masked, shown)
+        visible = torch.where(kind < 0.8, _MASK, torch.where(kind < 0.9, random, truth))
+        given = words.scatter(1, masked, visible)
         return (given, segments, masked), torch.cat([truth, follows[:, None]], 1)
 
     def _pairs(

@@ -90,8 +90,8 @@ def story_passage(task: StoryTask, answers: Sequence[str]) -> Passage:
             tokens.append(Token("\n"))
         new = story.sentences[len(told) if continues else 0 :]
         told = list(story.sentences)
-        asked = f"{' '.join(story.question)}? "
-        tokens.append(Token("".join(f"{' '.join(sentence)}. " for sentence in new) + asked))
+        question = f"{' '.join(story.question)}? "
+        tokens.append(Token("".join(f"{' '.join(sentence)}. " for sentence in new) + question))
         is_right = answer == story.answer
         tokens.append(
             Token(answer, "right" if is_right else "wrong", None if is_right else story.answer)

@@ -224,8 +224,8 @@ class TranslationSystem(BaseSystem):
     def preview(self, model: nn.Module, encoding: str) -> Passage:
         """Some test sources with their translations."""
         assert isinstance(model, Seq2Seq)
-        shown = _spread(self.test, _MOST_DECODED)[:_NUM_SHOWN]
-        return translations_passage(self.translate(model, shown), shown, self.joiner)
+        examples = _spread(self.test, _MOST_DECODED)[:_NUM_SHOWN]
+        return translations_passage(self.translate(model, examples), examples, self.joiner)
 
     def translate(self, model: Seq2Seq, pairs: Sequence[Pair]) -> list[Words]:
         """Translations of the sources of pairs.

@@ -128,9 +128,9 @@ def _steps(config: ImageOptions) -> int:
 
 
 def _tried(errors: Iterable[tuple[str, float]], config: ImageOptions) -> str:
-    found = sorted(errors, key=lambda each: each[1])
-    shown = ", ".join(f"{name} {psnr_from_mse(error):z.2f} dB" for name, error in found)
-    return f"{shown} after {_steps(config)} steps each"
+    ranking = sorted(errors, key=lambda each: each[1])
+    scores = ", ".join(f"{name} {psnr_from_mse(error):z.2f} dB" for name, error in ranking)
+    return f"{scores} after {_steps(config)} steps each"
 
 
 def _error(kind: OpenedImage, name: FitName, config: ImageOptions) -> float:

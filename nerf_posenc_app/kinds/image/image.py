@@ -310,23 +310,23 @@ class ImageKind(CoordinateKind[ImageOptions]):
         return super().relocated(replace(options, **changed), found)
 
     @classmethod
-    def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
+    def render(cls, path: Path, device: torch.device, given: Mapping[str, Any]) -> Rendered:
         """Render an image at any resolution, or a part of it."""
         fit = load_fit(path, device=device)
         assert isinstance(fit, ImageFit)
-        longer_side = asked["size"]
+        longer_side = given["size"]
         try:
-            own = fit.rendered_size(window=asked["crop"])
-            if asked["scale"] is not None:
-                longer_side = max(1, round(max(own) * asked["scale"]))
-            size = fit.rendered_size(longer_side, window=asked["crop"])
+            window_size = fit.rendered_size(window=given["crop"])
+            if given["scale"] is not None:
+                longer_side = max(1, round(max(window_size) * given["scale"]))
+            size = fit.rendered_size(longer_side, window=given["crop"])
         except ValueError as error:
             raise UsageError(f"--crop: {error}") from None
-        strips = fit.strips(longer_side, window=asked["crop"])
+        strips = fit.strips(longer_side, window=given["crop"])
         enough = recipes.default_bands(max(fit.size))
         bands = fit.options.num_bands if fit.options.encoding == "fourier" else 0
         note = None
-        if size > own and bands > enough:
+        if size > window_size and bands > enough:
             note = (
                 f"note: this fit has {bands} bands, and those above {enough} add noise between "
                 f"the {max(fit.size)} fitted pixels; to enlarge the image, fit it with --bands "

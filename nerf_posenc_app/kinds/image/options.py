@@ -106,10 +106,10 @@ class ImageOptions(PixelOptions):
         for name in ("observed", "noise"):
             is_alone = getattr(self, name) is None or not self.held_out
             require(is_alone, f"--{name} and --held-out exclude each other")
-        own = [name for name in ("mask", "weights") if getattr(self, name) is not None]
+        per_pixel = [name for name in ("mask", "weights") if getattr(self, name) is not None]
         require(
-            not own or self.images is None,
-            f"--{' and --'.join(own)}: for a single --image, not for --images",
+            not per_pixel or self.images is None,
+            f"--{' and --'.join(per_pixel)}: for a single --image, not for --images",
         )
         unknown = [name for name in self.references or () if name not in REFERENCES]
         require(

@@ -44,13 +44,13 @@ def plan(kind: Kind[ImageOptions], image: Image, config: ImageOptions) -> str:
         seconds += (step * config.steps) if config.seconds is None else config.seconds
         seconds += render * num_evaluated
         working = max(working, _BYTES_PER_PARAMETER * count)
-    shown = [*names, *config.references]
-    seconds += _REPORT_SECONDS_PER_MEGAPIXEL * num_evaluated / 1e6 * len(shown)
+    rendered_names = [*names, *config.references]
+    seconds += _REPORT_SECONDS_PER_MEGAPIXEL * num_evaluated / 1e6 * len(rendered_names)
     length = f"{config.steps:,} steps of {config.batch_size:,} pixels each"
     if config.seconds is not None:
         length = f"{config.seconds:g} s each"
     # The image, its reconstructions, and two planes of the spectrum or of floating-point values.
-    memory = _BASE_BYTES + working + num_evaluated * (3 + 3 * len(shown) + 8)
+    memory = _BASE_BYTES + working + num_evaluated * (3 + 3 * len(rendered_names) + 8)
     listed = ", ".join(map(str, names))
     return (
         f"plan     {listed}: {length}; about {max(1, round(seconds / 60))} min and "

@@ -29,24 +29,24 @@ def weighted(options: ImageOptions, image: Image) -> Image:
         SceneError: If a file cannot be read.
         UsageError: Naming the option that does not suit the image.
     """
-    found = None
+    pixel_weights = None
     if options.mask == ALPHA:
         # The colors before they were laid over white.
-        image, found = _straight(options, image)
+        image, pixel_weights = _straight(options, image)
     elif options.mask is not None:
-        found = _mask(options.mask, options.max_pixels)
-    if found is not None:
-        _require_size(found, image, f"--mask {options.mask}")
+        pixel_weights = _mask(options.mask, options.max_pixels)
+    if pixel_weights is not None:
+        _require_size(pixel_weights, image, f"--mask {options.mask}")
     if options.weights is not None:
         weights = _read_weights(options.weights, options.max_pixels)
         _require_size(weights, image, f"--weights {options.weights}")
-        found = weights if found is None else found * weights
-    assert found is not None
+        pixel_weights = weights if pixel_weights is None else pixel_weights * weights
+    assert pixel_weights is not None
     if image.weights is not None:
         # Pixels without a value.
-        found = found * image.weights
-    require(bool(found.any()), "--mask and --weights leave no pixel to fit: all are 0")
-    return replace(image, weights=found)
+        pixel_weights = pixel_weights * image.weights
+    require(bool(pixel_weights.any()), "--mask and --weights leave no pixel to fit: all are 0")
+    return replace(image, weights=pixel_weights)
 
 
 def sampled(options: ImageOptions, image: Image) -> Image:
@@ -146,9 +146,9 @@ def _observed(options: ImageOptions, image: Image) -> Tensor:
     generator = torch.Generator().manual_seed(options.seed)
     share = None if isinstance(asked, InMemory) else _share(asked.removeprefix(_COLUMNS))
     if share is None:
-        found = _mask(asked, options.max_pixels)
+        mask = _mask(asked, options.max_pixels)
         # As the image was reduced: a pixel is observed if all of it is.
-        kept = resize_area(found[..., None], max(image.size))[..., 0] > 1 - _ROUNDING
+        kept = resize_area(mask[..., None], max(image.size))[..., 0] > 1 - _ROUNDING
         _require_size(kept, image, f"--observed {asked}")
         return kept
     if asked.startswith(_COLUMNS):
