@@ -38,10 +38,10 @@ from nerf_posenc_app.terminal import lasting_streams, print_to_stderr, printable
 
 _HELP = {"-h", "--help"}
 
-# Characters of an error that are printed.
+# Maximum length of a printed error message.
 _MAX_MESSAGE = 2000
 
-# What the first of several processes that fails has done.
+# Action that only the first failing process takes: it reports the error.
 _REPORT = "report"
 
 
@@ -60,7 +60,7 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
         names = " and ".join(f"--{name}" for name in chosen)
         raise UsageError(f"{names} exclude each other; give one of them")
     for name in chosen:
-        # The last one alone would count.
+        # The parser would use only the last one.
         is_once = given.count(f"--{name}") <= 1
         require(is_once, f"--{name} is given more than once; give one")
     both = {f"--{chosen[0]}", f"--{chosen[0]}s"} if chosen else {""}
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str], experiment: Experiment) -> int:
         0; 1 if a fit failed or could not be saved; 2 for a mistake in the command line; 128 and
         the number of the signal that ended it.
     """
-    # As the installed command may be called: nerf-posenc fit --image cat.png.
+    # The installed command may be called as nerf-posenc fit --image cat.png.
     arguments = arguments[1:] if arguments[:1] == ["fit"] else arguments
     keep_freed_memory()
     stop, world = Stop(), find_world()
@@ -129,7 +129,7 @@ def main(arguments: Sequence[str], experiment: Experiment) -> int:
             is_status = ended.code is None or isinstance(ended.code, int)
             status = int(ended.code or 0) if is_status else _fail(str(ended.code), 2, world=world)
         except (UsageError, PluginError) as error:
-            # Of several processes all have it.
+            # All processes have this error.
             status = _fail(str(error), 2, world=world) if world.is_first else 2
         except SaveError as error:
             status = _fail(str(error), 1, stop, world)
@@ -212,7 +212,7 @@ def _fail(
     # The line may hold the progress bar of rank 0.
     lead = "" if world.is_first else "\n"
     rank = f"rank {world.rank}: " if is_own and not world.is_first else ""
-    # A value of a file may be of many megabytes.
+    # A value from a file may have many megabytes.
     message = message if len(message) <= _MAX_MESSAGE else message[:_MAX_MESSAGE] + " ..."
     line = f"{PROGRAM}: error: {rank}{message}" if status < 128 else f"{PROGRAM}: {message}"
     if stop is not None and stop.folder is not None and stop.folder.exists():

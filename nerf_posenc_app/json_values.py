@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, Union
 
 Value = TypeVar("Value")
 
-# Some 50 bytes of memory for each that a file has.
+# A parsed file takes about 50 bytes of memory per byte.
 _MAX_BYTES = 16 << 20
 _MAX_ITEMS = 1_000_000
 _MAX_TEXT = 100_000
@@ -143,7 +143,7 @@ def _from_plain(kind: Any, value: Any, name: str) -> Any:
         is_count = isinstance(value, int) and abs(value) < 1 << 53
         return _checked(value, is_count, "an integer", name)
     if kind is float:
-        # What `as_json` writes for what JSON has no number for.
+        # Strings that `as_json` writes for numbers that JSON lacks.
         special = {None: math.nan, "inf": math.inf, "-inf": -math.inf}
         if value is None or value in ("inf", "-inf"):
             return special[value]

@@ -101,10 +101,10 @@ class Range:
 Value = TypeVar("Value")
 
 if typing.TYPE_CHECKING:
-    # As resolved: no configuration has it open.
+    # A resolved configuration has a value.
     Resolved = Annotated[Value, None]
 else:
-    # As given: None leaves it to the kind, the model or the data.
+    # As given, None leaves the value to the kind, the model or the data.
     Resolved = Optional
 
 UNSET: Any = None
@@ -115,7 +115,7 @@ Count = Annotated[Resolved[int], Range(1)]
 Seconds = Annotated[float | None, Range(0, is_open=True)]
 
 
-# Of a network's hidden layers: 2 GB, and as much again for each of gradients and momenta.
+# Limit for the hidden layers: 2 GB, and as much for the gradients and for the momenta.
 _MOST_WEIGHTS = 1 << 29
 
 
@@ -275,7 +275,7 @@ def option_names(declared: Any) -> dict[str, str]:
     for field, hint in typing.get_type_hints(declared, include_extras=True).items():
         known = [each for each in getattr(hint, "__metadata__", ()) if hasattr(each, "aliases")]
         names = [field, *(name for each in known for name in (each.name, *(each.aliases or ())))]
-        # A name of its own stands for that of the field.
+        # An explicit name replaces that of the field.
         names = names[1:] if len(names) > 1 and names[1] else names[:1]
         field_by_option |= {
             "--" + name.lstrip("-").replace("_", "-"): field for name in names if name
@@ -414,13 +414,13 @@ def _without_none() -> Iterator[None]:
         with contextlib.redirect_stdout(printed):
             yield
     finally:
-        # It may go on in the next line of a box, whose frame stays.
+        # The default may continue in the next line of a box, whose frame stays.
         blank = re.sub(
             r"\(default:(\s*│\n│)?\s*None\)",
             lambda match: re.sub(r"[^│\n]", " ", match[0]),
             printed.getvalue().replace(f"Example: {SCRIPT}", f"Example: {_STARTED}"),
         )
-        # Without the lines that had nothing else.
+        # Remove the lines that are empty now.
         print(re.sub(r"\n[│ ]+(?=\n)", "", blank), end="")
 
 

@@ -84,7 +84,7 @@ def imported(name: str, folder: Path = Path()) -> str:
             known = " or ".join(f"{name}:{each}" for each in _classes(folder / name))
             raise UsageError(f"{name} needs the name of a class in it: {known or 'it has none'}")
         if name in ENCODINGS:
-            # One of another distribution is imported once it is named.
+            # An encoding of another distribution is imported when it is named.
             ENCODINGS[name]
         return name
     file = folder / match["file"]
@@ -95,7 +95,7 @@ def imported(name: str, folder: Path = Path()) -> str:
             each
             for each, value in vars(module).items()
             if _is_encoding(value)
-            # Not what the file imports, as nn.Linear.
+            # Classes that the file imports, such as nn.Linear, do not count.
             and (isinstance(value, EncodingRecipe) or value.__module__ == module.__name__)
         )
         raise UsageError(
@@ -158,7 +158,7 @@ def _added(name: str, value: Any, file: Path | None, given: str) -> str:
     recipe = as_recipe(value)
     features = _try(name, recipe, given)
     is_file = file is not None and file.is_file()
-    # A class of a notebook is told from one of its name by what it computes.
+    # Classes of a notebook with the same name are told apart by what they compute.
     content = file.read_bytes() if file is not None and is_file else features
     ENCODINGS[name] = recipe
     _ADDED[name] = OwnFile(path, hashlib.sha256(content).hexdigest())
@@ -187,7 +187,7 @@ def _try(name: str, recipe: EncodingRecipe, given: str) -> bytes:
         UsageError: If it encodes coordinates of no kind of data.
     """
     problems = []
-    # Of an image, a volume, a sound: an encoding may be for some of them alone.
+    # Dimensions of an image, a volume and a sound; an encoding may support only some of them.
     for in_dim in (2, 3, 1):
         try:
             description = EncoderDescription(name, in_dim=in_dim, resolution=64, num_bands=2)
@@ -225,7 +225,7 @@ def _module(file: Path, given: str) -> ModuleType:
     if spec is None or spec.loader is None or not file.is_file():
         raise UsageError(f"{given}: there is no file {file}")
     module = importlib.util.module_from_spec(spec)
-    # Where a dataclass looks for the names of its annotations.
+    # Dataclasses look up the names of their annotations here.
     sys.modules[key] = module
     try:
         spec.loader.exec_module(module)

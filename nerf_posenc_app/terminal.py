@@ -29,7 +29,7 @@ def printable(text: str) -> str:
         >>> printable("cat\x1b[31m\n.png")
         'cat?[31m?.png'
     """
-    # Of lone surrogates only some stand for bytes of a name; JSON may hold any.
+    # Only some lone surrogates stand for bytes of a name; JSON may hold any.
     text = re.sub("[\ud800-\udc7f\udd00-\udfff]", "?", text)
     # Not by the encoding of file names, which in some locales has no umlauts.
     decoded = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -186,7 +186,7 @@ class Stream:
 def lasting_streams() -> Iterator[tuple[Stream, Stream]]:
     """Write to standard output and error by streams that never raise."""
     before = sys.stdout, sys.stderr
-    # Python has none for what was closed before it began (`>&-`).
+    # Python has no stream for a descriptor that was closed before it started (`>&-`).
     nowhere = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     out, err = (Stream(stream or nowhere) for stream in before)
     sys.stdout, sys.stderr = out, err

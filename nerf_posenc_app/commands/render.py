@@ -39,10 +39,10 @@ _IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
 _VIDEOS = (".mp4", ".webp")
 # A PNG of more pixels is written as it is rendered.
 _MAX_HELD = 1 << 24
-# What may be rendered: a side, as --size allows, and pixels of all frames together.
+# Limits: the side, as for --size, and the pixels of all frames together.
 _LONGEST = 1 << 15
 _MOST_PIXELS = 1 << 32
-# Of zlib: higher ones gain little on photographs and take several times as long.
+# Level of zlib: higher ones gain little on photographs and take several times as long.
 _COMPRESSION = 4
 
 
@@ -263,7 +263,7 @@ def _write_large_png(
         # 8 bits of red, green and blue; deflate, the five filters, not interlaced.
         write(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
         for strip in strips:
-            # Before each row its filter: 0, none.
+            # Each row begins with its filter type: 0, none.
             rows = np.pad(strip.reshape(len(strip), -1), ((0, 0), (1, 0)))
             write(b"IDAT", deflate.compress(rows.tobytes()))
         write(b"IDAT", deflate.flush())

@@ -102,7 +102,7 @@ class CoordinateKind(Kind[Coordinates]):
         chosen = {key: value for key, value in vars(config).items() if key in _MODEL_OPTIONS}
         if name.swept is not None:
             chosen[name.swept[0]] = name.swept[1]
-        # What is still several is of another encoding.
+        # Options that still have several values belong to another encoding.
         chosen = {k: value for k, value in chosen.items() if not isinstance(value, tuple)}
         sizes = {"in_dim": self.in_dim, "out_dim": self.out_dim, "resolution": self.resolution}
         return CoordinateModel(name.encoding, **{**chosen, **sizes})

@@ -76,9 +76,9 @@ FIELD_HELP = (
 )
 FieldOption = Annotated[Resolved[str], tyro.conf.arg(help=FIELD_HELP)]
 """Name of a row of ``FIELDS``, or ``auto``."""
-# Options that describe a field, under the same names.
-# Steps of a field that is meant to look best.
+# Steps of --field auto.
 _LONG = 3000
+# Options that describe a field, under the same names.
 _FIELD_OPTIONS = {field.name for field in fields(FieldOptions)} - {"encoding"}
 
 
@@ -150,7 +150,7 @@ class ViewsOptions(PixelOptions):
             )
             super().check()
             return
-        # The views say which of both it is, unless an option says it.
+        # The views decide between both fields unless --field is given.
         possible = [row] if row else [FIELDS["mlp"], FIELDS["proposal"]]
         taken = {name for each in possible for name in each.encodings()}
         suiting = [name for name in recipes.ENCODINGS if name in taken]
@@ -198,7 +198,7 @@ class ViewsKind(Kind[AskedViews]):
         self.scene = _with_printable_names(
             replace(scene, test=scene.test.subset(options.test_views))
         )
-        # Those of the files, which the poses that are found are compared with.
+        # Poses of the files, for comparison with the refined poses.
         self.given_poses = poses = self.scene.train.world_from_camera
         if options.disturb_poses:
             generator = torch.Generator().manual_seed(options.seed)
@@ -207,7 +207,7 @@ class ViewsKind(Kind[AskedViews]):
         if options.unknown_poses:
             poses = torch.eye(4).expand_as(poses).clone()
         if poses is not self.given_poses:
-            # Points would say where the cameras really are.
+            # Points would reveal the true poses.
             train = replace(self.scene.train, world_from_camera=poses, points=None)
             self.scene = replace(self.scene, train=train)
         self.title, self.source = self.scene.name, self.scene.source
@@ -246,7 +246,7 @@ class ViewsKind(Kind[AskedViews]):
         """
         on_cpu, is_opaque = torch.device(options.device).type == "cpu", self.scene.train.is_opaque
         if (field := options.field) is None:
-            # A small field has nothing for what lies behind a scene.
+            # The small field cannot show a background.
             is_proposal = is_opaque or options.refine_poses or options.exposure
             field = "proposal" if is_proposal else "mlp"
             replace(options, field=field).check()
@@ -256,9 +256,9 @@ class ViewsKind(Kind[AskedViews]):
         row = get_field(field)
         encodings = row.default_encodings[-1:] if is_auto else row.default_encodings
         if on_cpu:
-            # What auto chooses is meant to look best; other fields are compared by encodings.
+            # auto aims at image quality; other fields are used to compare encodings.
             steps = _LONG if is_auto else row.steps
-            # With time for it, less noise leaves poses half as far off.
+            # Larger batches have less gradient noise, which halves the pose error.
             is_precise = is_auto and options.refine_poses and options.seconds is None
             batch_size = 4096 if is_precise else 1024
         else:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 # Seconds between two images of a fit while the camera rests.
 _SECONDS = 1.0
-# Seconds in which browsers get the last message.
+# Seconds to deliver the last message to browsers.
 _GOODBYE = 0.3
 # Width in pixels of the panel beside a field.
 _NARROW = 340
@@ -101,7 +101,7 @@ class LivePage:
             raise
         self._pixels = pixels
         self._score = score
-        # Losses are those of texts, whose passages want room.
+        # Texts have a loss, and their passages need a wide panel.
         self._is_wide = score.measure.name == "loss"
         self._title = title
         self._passages: dict[str, Any] = {}
@@ -118,7 +118,7 @@ class LivePage:
         gui.main_panel.set_width(_WIDE if self._is_wide else _NARROW)
         if poses is not None:
             self._add_camera(poses)
-        # As text: in HTML, tags in a name would be interpreted.
+        # Sent as text: in HTML, tags in a name would be interpreted.
         gui.add_text("fitting", title, disabled=True)
         self._status: Any = gui.add_text("now", "", disabled=True)
         self._plot: Any = None

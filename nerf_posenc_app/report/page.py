@@ -406,7 +406,7 @@ def _passages(results: Sequence[Result], measure: Measure) -> list[dict[str, Any
             "texts": [
                 {
                     "name": result.label,
-                    # Of several tasks it is the mean, and not of the one below.
+                    # For several tasks this is the mean, not the score of the task below.
                     "score": _score(result, measure) if len(titles) == 1 else "",
                     "spans": Markup(passage_spans(passage)),
                 }

@@ -240,7 +240,7 @@ def frequency_content(panel: Panel, results: Sequence[Result]) -> FrequencyConte
             style,
             "Energy recovered by octave",
             "recovered (%)",
-            # NaN, of which there is nothing to recover, stays what it is.
+            # NaN stays NaN: the octave has no energy to recover.
             lambda band: 100 * max(band.recovered, 0.0),
         ),
         _spectrum_chart(panel, content, style),

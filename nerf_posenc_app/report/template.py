@@ -10,7 +10,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Te
 from nerf_posenc_app.json_values import as_json
 from nerf_posenc_app.report.palette import NUM_COLORS, NUM_STYLES, PAGE_DARK, PAGE_LIGHT
 
-# It keeps the templates that it has compiled.
+# The environment caches compiled templates.
 _ENVIRONMENT = Environment(
     loader=ChoiceLoader(
         [

@@ -92,9 +92,9 @@ def run_many(
         context.world.broadcast(shared)
         _require_shared(folder.path, context)
         names, own = _fit_share(kind, files, folder, options, context)
-        # All are fitted once all ranks have come here.
+        # All images are fitted once all ranks have reached this point.
         failures = [failure for part in context.world.gather(own) for failure in part]
-        # Read back, so that no result is kept while others are fitted.
+        # Results are read back from disk, so none is held while others are fitted.
         is_whole = _write_tables(
             folder, names, failures, context, noun=kind.name, quiet=options.quiet
         )
@@ -260,14 +260,14 @@ def _write_tables(
                 report=REPORT,
                 failures=failures,
             )
-            # Last: a run with it is complete.
+            # Written last: a run with this file is complete.
             write_text(folder.path / _TABLE, text + "\n", token=folder.token)
         except OSError as error:
             raise SaveError(f"cannot write to {folder.path}: {error.strerror}") from None
         written = ["", f"wrote {folder.path}/; open {folder.path / INDEX}"]
     if not quiet:
         say("", *text.split("\n"), *written)
-    # A fit that the user ended is one.
+    # A fit that the user stopped counts as one.
     return all(
         name in runs and _has_all(runs[name], {fit.label for fit in runs[name].fits})
         for name in names

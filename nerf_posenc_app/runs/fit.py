@@ -62,7 +62,7 @@ def _as_in_a_new_process() -> Iterator[None]:
         contexts.enter_context(torch.device("cpu"))
         for device in ("cpu", "cuda"):
             if torch.is_autocast_enabled(device):
-                # Weights that are cast within would be kept until the outer one ends.
+                # Weights cast inside an outer autocast would be cached until it ends.
                 disabled = torch.autocast(device, enabled=False, cache_enabled=False)
                 contexts.enter_context(disabled)
         torch.set_default_dtype(torch.float32)

@@ -268,7 +268,7 @@ def _create(out: Path | None, title: str, *, overwrite: bool) -> RunFolder:
         return RunFolder(_new_folder(title), is_new=True)
     is_new = not out.exists()
     out.mkdir(parents=True, exist_ok=True)
-    # What a process left that was killed before it wrote its first file is nothing.
+    # Files left by a process that was killed before its first save do not count.
     names = {file.name for file in out.iterdir() if not file.name.endswith(f".partial.{STATE}")}
     others = names - {_LOCK}
     if others and not overwrite:
@@ -277,7 +277,7 @@ def _create(out: Path | None, title: str, *, overwrite: bool) -> RunFolder:
             f"--out {out} contains files already; name another folder or add --overwrite{resume}"
         )
     folder = RunFolder(out, is_new=is_new or not others)
-    # The run is not complete until it has written these anew.
+    # The run is incomplete until it has written these files again.
     folder.metrics.unlink(missing_ok=True)
     (out / STATE).unlink(missing_ok=True)
     return folder
@@ -296,7 +296,7 @@ def _new_folder(title: str) -> Path:
 
 def short_name(name: str) -> str:
     """Name that any file system takes for a part of a folder's name."""
-    # Windows takes none of these.
+    # Windows allows none of these characters.
     plain = re.sub(r'[\\/:*?"<>|]', "-", printable(name))
     # A name that begins with a dash reads as an option, one with a dot is hidden.
     plain = plain.lstrip("-.") or "run"

@@ -59,5 +59,5 @@ def follow(context: Context, kinds: Mapping[str, type[Kind[Any]]]) -> None:
             fit = begin_fit(kind, name, rank_config)
             train(fit, context.stop, score=kind.training, world=world)
         except (FloatingPointError, CheckpointError):
-            # All ranks have it at the same step; rank 0 prints it and goes on.
+            # All ranks have this error at the same step; rank 0 prints it and continues.
             continue

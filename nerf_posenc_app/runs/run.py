@@ -169,7 +169,7 @@ class Run:
             yield
         except (FloatingPointError, RuntimeError, MemoryError, CheckpointError) as error:
             if world.size > 1 and not isinstance(error, FloatingPointError | CheckpointError):
-                # The other processes do not have it, and wait in the middle of a step.
+                # The other processes do not have this error and wait in the middle of a step.
                 raise
             print_to_stderr(f"{PROGRAM}: error: {name}: {failure_reason(error)}")
 
@@ -424,7 +424,7 @@ def prepare(
     given = replace(options, device=str(device))
     if context.resumed is not None:
         given = _with_saved_choices(given, context.resumed.config)
-    # Resolving may take seconds, and says what is fitted first.
+    # `auto` may fit for seconds here; it prints a line first.
     config = kind.resolve(given)
     names = _repeated(kind, config)
     # Files are named by six digits of a value.

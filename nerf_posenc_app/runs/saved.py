@@ -54,9 +54,9 @@ FIT_SUFFIX = ".safetensors"
 FORMAT = "nerf_posenc run"
 VERSION = 3
 
-# What a fit's entry has of its blocks, besides the titles of those that have files.
+# Fields of a fit's entry about its blocks, besides the titles of blocks with files.
 _PLAIN: Mapping[str, Any] = {"curves": Curve, "passages": Passage, "tables": Table}
-# Of a heat map: attention among a thousand words.
+# Maximum cells of a heat map: attention among a thousand words.
 _MOST_CELLS = 1 << 20
 
 
@@ -402,7 +402,7 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
         raise ValueError(f"a fit has no {run.measures[0].name}")
     swept = read(dict[str, float], "swept", {})
     name = FitName(read(str, "encoding"), next(iter(swept.items()), None))
-    # Its stem is part of the names of files.
+    # The stem becomes part of file names.
     file_name(name.stem, "encoding")
     return Result(
         name=name,
@@ -441,7 +441,7 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
 def _heat_map(entry: Mapping[str, Any]) -> HeatMap:
     entry = from_json(dict[str, Any], entry, "a heat map")
     rows, columns = (from_json(list[str], entry.get(side), side) for side in ("rows", "columns"))
-    # Before millions of values are looked at one by one.
+    # Checked first, before millions of values are read one by one.
     if len(rows) * len(columns) > _MOST_CELLS:
         raise ValueError(
             f"a heat map has {len(rows)} x {len(columns)} cells, more than {_MOST_CELLS}"

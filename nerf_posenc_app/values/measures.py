@@ -78,5 +78,5 @@ def score_text(value: float, digits: int) -> str:
     """Format a score with this many digits after the point; a dash if it is undefined."""
     if math.isnan(value):
         return "-"
-    # Without the sign of what rounds to 0.
+    # Values that round to 0 lose their sign.
     return f"{value:z.{digits}f}" if math.isfinite(value) else str(value).replace("inf", "∞")

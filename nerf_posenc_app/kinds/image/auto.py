@@ -21,9 +21,9 @@ from nerf_posenc_app.kinds.image.reconstruction import render
 from nerf_posenc_app.kinds.kind import Problem
 from nerf_posenc_app.values.names import FitName
 
-# Share of the steps of a whole fit that a short one takes.
+# Length of a short fit as a share of the whole fit.
 _SHARE = 1 / 6
-# Steps of a short fit, at least: fewer say more of the initial weights than of the encoding.
+# Minimum steps of a short fit; shorter ones depend mostly on the initial weights.
 _MIN_STEPS = 20
 # Pixels that judge a short fit.
 _JUDGED_PIXELS = 1 << 16
@@ -122,7 +122,7 @@ def choose_bands(kind: OpenedImage, config: ImageOptions, most: int, start: int)
 
 
 def _steps(config: ImageOptions) -> int:
-    # Noise is learned late: a short fit has none of it.
+    # Networks learn noise late, so short fits would not show it.
     share = 1 if config.noise else _SHARE
     return min(config.steps, max(_MIN_STEPS, round(share * config.steps)))
 

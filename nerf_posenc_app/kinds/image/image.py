@@ -67,7 +67,7 @@ from scenes.in_memory import image_in_memory
 if TYPE_CHECKING:
     from typing import Self
 
-# Option of which a run may fit several values, by the encoding that it is for.
+# Options that may have several values in one run, by their encoding.
 _SWEPT = {"fourier": "num_bands", "gaussian": "sigma"}
 
 FITTED = Measure(
@@ -140,7 +140,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
         self.title, self.source = printable(image.name), printable(image.source)
         self.facts: dict[str, Any] = {"size": self.size}
         self.num_rows = image.num_fitted
-        # Whether the pixels that are scored are others than those that are fitted.
+        # Whether the scored pixels differ from the fitted ones.
         self.is_split = options.held_out or options.observed is not None
         if self.is_split:
             self.evaluated_on = "held-out pixels" if options.held_out else "unobserved pixels"
@@ -302,7 +302,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
         changed: dict[str, Any] = {}
         for name in ("mask", "weights", "observed"):
             file = getattr(options, name)
-            # A share of the pixels, or the word alpha, is no file.
+            # A share of the pixels and the word alpha are not files.
             if file is not None and not isinstance(file, InMemory) and os.path.exists(found(file)):
                 changed[name] = found(file)
         if options.images is not None:

@@ -15,7 +15,7 @@ from nerf_posenc.images import Image
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-# Of a thin-plate spline: more change nothing that is seen, and take the cube of their number.
+# Neighbors of a thin-plate spline: more change nothing visible, and the cost is cubic.
 _NEIGHBORS = 24
 
 

@@ -17,7 +17,7 @@ from nerf_posenc_app.values.names import FitName
 PLANNED_PIXELS = 1 << 20
 """An image of more is announced with what its run will take."""
 
-# About: measures, figures and files, for each fit.
+# Estimate for measures, figures and files of each fit.
 _REPORT_SECONDS_PER_MEGAPIXEL = 2.0
 # Weights, gradients, two moments, planes of the backward pass, and a copy while they are saved.
 _BYTES_PER_PARAMETER = 32
@@ -80,11 +80,11 @@ def _probe(
     count = min(image.num_pixels, _PROBED_PIXELS)
     points = batches.inputs_at(torch.arange(count, device=device))
     renderings = []
-    # The first time also chooses kernels.
+    # The first run also selects kernels.
     for _ in range(_PROBED_STEPS):
         begin = time.perf_counter()
         with autocast(device, problem.autocast_dtype):
-            # Copied, since a GPU only takes note of what it is to compute.
+            # Copied to the CPU, since a GPU computes asynchronously.
             predict(model, points, chunk_size=2048 if device.type == "cpu" else 1 << 18).cpu()
         renderings.append((time.perf_counter() - begin) / len(points))
     return min(steps), min(renderings), num_parameters(model)

@@ -24,7 +24,7 @@ MU_LAW_PSNR = Measure(
 
 # A large image is rendered this many pixels at a time.
 _STRIP_PIXELS = 1 << 18
-# Gray of what a mask leaves out.
+# Gray value of masked pixels.
 _MASKED = 0.5
 
 

@@ -18,7 +18,7 @@ ALPHA = "alpha"
 """Value of ``--mask`` that takes the opacity of the image itself."""
 
 _COLUMNS = "columns:"
-# Means of ones are that much off.
+# Rounding error of means of ones.
 _ROUNDING = 1e-6
 
 
@@ -31,7 +31,7 @@ def weighted(options: ImageOptions, image: Image) -> Image:
     """
     pixel_weights = None
     if options.mask == ALPHA:
-        # The colors before they were laid over white.
+        # The colors before they were blended with white.
         image, pixel_weights = _straight(options, image)
     elif options.mask is not None:
         pixel_weights = _mask(options.mask, options.max_pixels)
@@ -147,7 +147,7 @@ def _observed(options: ImageOptions, image: Image) -> Tensor:
     share = None if isinstance(asked, InMemory) else _share(asked.removeprefix(_COLUMNS))
     if share is None:
         mask = _mask(asked, options.max_pixels)
-        # As the image was reduced: a pixel is observed if all of it is.
+        # Reduced like the image: a pixel is observed if all of its area is.
         kept = resize_area(mask[..., None], max(image.size))[..., 0] > 1 - _ROUNDING
         _require_size(kept, image, f"--observed {asked}")
         return kept
