@@ -70,7 +70,7 @@ IMAGE_SUFFIXES = (
 )  # fmt: skip
 """Endings of the files of a folder that are taken for images."""
 
-# Rows are converted so many pixels at a time, so that nothing of the whole image is held twice.
+# Rows are converted in blocks of this many pixels, so that no second image is in memory.
 _STRIP_PIXELS = 1 << 16
 
 

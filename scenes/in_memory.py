@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nerf_posenc.radiance.views import Scene, Views
 
 
-# Means of values in [0, 1] are that much off.
+# Rounding error of means of values in [0, 1].
 _ROUNDING = 1e-4
 
 

@@ -121,7 +121,7 @@ class AlignedImage(nn.Module):
         self.register_buffer("reach", reach)
         self.is_eased = is_eased
         self.warps = nn.Parameter(torch.zeros(_NUM_PATCHES - 1, 8))
-        # Saved with the fit, so that it goes on where it was.
+        # Saved with the fit, so that a resumed fit continues from here.
         self.register_buffer("progress", torch.zeros(()))
 
     def homographies(self) -> Float[Tensor, "patches 8"]:
@@ -233,7 +233,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
         for sign in signs:
             shift = 2 * size * torch.cat([sign, torch.zeros(6)])
             for attempt in range(1000):
-                # Smaller and smaller ones, should an image leave no room.
+                # Try smaller and smaller displacements if the image leaves no room.
                 drawn = size * torch.randn(8, generator=generator) + shift
                 drawn *= 0.99 ** (attempt // 20)
                 placed = warped(corners, drawn[None], torch.zeros(4, dtype=torch.long))
@@ -458,7 +458,7 @@ def warped(
     """
     h1, h2, h3, h4, h5, h6, h7, h8 = homographies.unbind(-1)
     rows = torch.stack([h5, h3, h1, h4, -h5 - h6, h2, h7, h8, h6], dim=-1)
-    # Of plain indices the gradient is summed in any order by several threads.
+    # With plain indexing, threads would sum the gradient in any order.
     matrices = torch.matrix_exp(rows.view(-1, 3, 3)).index_select(0, patches)
     x, y, w = (
         matrices[:, i, 0] * points[:, 0] + matrices[:, i, 1] * points[:, 1] + matrices[:, i, 2]

@@ -49,7 +49,7 @@ SNR = Measure(
 
 _CHUNK = 1 << 15
 _PREVIEW_SECONDS = 4.0
-# Of a grid for each sample, by default; SIREN's network has 0.64 parameters for each of Bach's.
+# Default parameters of a grid per sample; SIREN's network has 0.64 for its sound by Bach.
 _VALUES_PER_SAMPLE = 0.625
 _FEWEST_PARAMETERS = 20_000
 # Width of the features of a hash grid, of which each of 8 levels has 4.
@@ -115,7 +115,7 @@ class AudioKind(CoordinateKind[AudioOptions]):
                 "floats, and the page reduces the volume of all sounds equally",
             )
         self.times = sample_times(length, length)
-        # The batches hold values in [0, 1]: the error over the energy of what is fitted.
+        # Batches hold values in [0, 1]: divide the error by the energy of the fitted values.
         power = float((self._scaled(self.sound.samples) - 0.5).square().mean())
         self.training = TrainingScore(SNR, lambda loss: psnr_from_mse(loss / power))
 
@@ -132,7 +132,7 @@ class AudioKind(CoordinateKind[AudioOptions]):
             inner = (depth - 1) * width * (width + 1)
             return (_GRID_FEATURES + 1) * width + inner + (width + 1) * self.out_dim
 
-        # The network takes a quarter of them at most, and the grid all others.
+        # The network gets at most a quarter of the parameters, and the grid the others.
         suiting = [width for width in range(1, widest + 1) if count(width) <= most // 4]
         width = max(suiting, default=1)
         return replace(model, width=width, num_features=most - count(width))

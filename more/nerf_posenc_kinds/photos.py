@@ -61,7 +61,7 @@ class PhotosKind(ViewsKind[PhotosOptions]):
     def open(cls, options: PhotosOptions) -> Self:
         """Open views whose cameras COLMAP has found, now or before."""
         photos = Path(options.photos)
-        # Beside the run, where it is found from any folder.
+        # Stored beside the run, so that it is found from any folder.
         runs = _RUNS if options.out is None else options.out.parent
         folder = runs
         try:

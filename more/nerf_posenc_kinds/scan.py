@@ -44,7 +44,7 @@ from scenes.reading.worker import read_file
 
 PHANTOM = "shepp-logan"
 
-# Rec. 709, for color images.
+# Luma weights of Rec. 709, for color images.
 _LUMA = (0.2126, 0.7152, 0.0722)
 _REFERENCES = {"back-projection": back_projection, "sart": algebraic_reconstruction}
 # Octaves between the last band and the side of a slice: from 20 projections of the phantom, one
@@ -54,7 +54,7 @@ _OCTAVES_BELOW = 4
 _SIGMA = 4.0
 # Peak learning rate; an image's is too high, 5 to 8 dB worse for networks without a grid.
 _LR = 0.02
-# By the number of coordinates: a volume has more to learn.
+# Steps by the number of coordinates: a volume needs more.
 _STEPS = {2: 500, 3: 1500}
 # Samples of a batch of lines.
 _SAMPLES = 1 << 15
@@ -101,7 +101,7 @@ class ScanKind(CoordinateKind[ScanOptions]):
     name = "scan"
     Options = ScanOptions
     rendered_by = ("size", "scale", "rate")
-    # Of integrals, which tell little of the slice.
+    # Score of the line integrals, which says little about the slice.
     training = TrainingScore(
         Measure("projections_db", "PSNR of the projections", "dB"), psnr_from_mse
     )
@@ -124,7 +124,7 @@ class ScanKind(CoordinateKind[ScanOptions]):
         normals = torch.tensor([[math.cos(a), -math.sin(a)] for a in self.radians.tolist()])
         offsets = pixel_centers(self.side).repeat(options.projections)
         plane = torch.cat([normals.repeat_interleave(self.side, dim=0), offsets[:, None]], dim=-1)
-        # Along each line as many samples as the slice has pixels.
+        # Each line has as many samples as the slice has pixels along a side.
         middles = torch.full((1, self.side), 0.5)
         self.integrals = torch.cat(
             [
@@ -153,7 +153,7 @@ class ScanKind(CoordinateKind[ScanOptions]):
 
     def resolve(self, options: ScanOptions) -> ScanOptions:
         """Choose encodings, bands, sigma, steps and batches by the size of a slice."""
-        # What few projections do not tell is left smooth: fewer bands than for the slice itself.
+        # Few projections leave fine detail open, so fewer bands than for the slice itself.
         bands = max(1, math.floor(math.log2(self.side)) - _OCTAVES_BELOW)
         return with_defaults(
             options,
@@ -179,7 +179,7 @@ class ScanKind(CoordinateKind[ScanOptions]):
         def draw(step: int) -> tuple[tuple[Tensor, Tensor], Tensor]:
             generator = torch.Generator(device).manual_seed(seed * 1_000_003 + step)
             rows = torch.randint(len(lines), (size,), generator=generator, device=device)
-            # Samples jittered within their bins see all of a line in the end.
+            # Samples are jittered within their bins, so that they cover all of a line over time.
             offsets = torch.rand(size, side, generator=generator, device=device)
             return (lines[rows], offsets), integrals[rows]
 
@@ -230,7 +230,7 @@ class ScanKind(CoordinateKind[ScanOptions]):
 
     def references(self, config: ScanOptions) -> Mapping[str, Callable[[], Result]]:
         """Filtered back-projection and SART of the same projections, slice by slice."""
-        # Sums over pixels, where the integrals are means over the diameter.
+        # Convert means over the diameter to sums over pixels.
         sinograms = self.integrals.view(-1, config.projections, self.side) * self.side
         degrees = self.radians.rad2deg()
 
@@ -389,7 +389,7 @@ def _read(
         if name.lower().endswith(".npy"):
             values = read_file("scenes.reading.arrays:read_array", Path(name), max_pixels)
             return torch.from_numpy(values), ()
-        # What is transparent is empty.
+        # Transparent pixels are empty.
         image = open_image(name, max_pixels=max_pixels, background=0.0)
     except SceneError as error:
         raise UsageError(f"--scan: {error}") from None

@@ -73,7 +73,7 @@ _SURFACE_POINTS = 20_000
 _NODES = 128
 # The network's outputs lie in (0, 1), where 0.5 is the surface.
 _SPAN = 4.0
-# Relative errors are of the distance and this.
+# Added to distances before relative errors are computed.
 _FLOOR = 0.01
 _CHUNK = 1 << 14
 _AZIMUTHS = {"front": 0.5, "back": 0.5 + math.pi}
@@ -245,7 +245,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
     def _scores(
         self, query: Callable[[Tensor], Tensor], model: nn.Module, device: torch.device, seed: int
     ) -> dict[str, float]:
-        # Points that no fit has seen: those of the pool come from the seed itself.
+        # Points that are not in the training pool, which is drawn with the seed itself.
         generator = torch.Generator().manual_seed(seed + 1)
         low, high = self.shape.vertices.amin(0), self.shape.vertices.amax(0)
         points = low + (high - low) * torch.rand(_SCORED, 3, generator=generator)

@@ -42,13 +42,13 @@ class Sound:
     rate: int
 
 
-# Of a longer sound a page holds the beginning, of all channels together; 15 s of mono.
+# Maximum samples of a sound on the page, over all channels; 15 s of mono.
 _PAGE_SAMPLES = 15 * 44_100
 
 
 def wav_bytes(samples: Float[Tensor, "samples channels"], rate: int) -> bytes:
     """A WAV file of 16 bits; of 32-bit floats where samples lie beyond [-1, 1], which they keep."""
-    # Not at import: it brings 90 ms of scipy.
+    # Imported here since scipy takes 90 ms.
     from scipy.io import wavfile
 
     values = samples.float().cpu().numpy()

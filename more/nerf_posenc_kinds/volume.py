@@ -53,7 +53,7 @@ FITTED = Measure(
     meaning="PSNR over the slices that were fitted",
 )
 _FARTHEST = 1e6
-# Of a side: SSIM compares windows of so many pixels.
+# Minimum side in pixels, the window of SSIM.
 _LEAST = 11
 _MOST_RENDERED = 1 << 30
 
@@ -121,7 +121,7 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         number = torch.arange(depth)
         self.is_fitted = number % options.every == 0
         self.start = self.slices[self.is_fitted].mean().view(1)
-        # Beyond the last fitted slice nothing is between two of them.
+        # Slices beyond the last fitted one do not lie between two fitted slices.
         last = int(number[self.is_fitted].max())
         self.is_scored = ~self.is_fitted & (number < last) if options.every > 1 else self.is_fitted
         if options.every > 1:
@@ -249,7 +249,7 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         from scipy.interpolate import make_interp_spline
 
         known = self.is_fitted.nonzero()[:, 0]
-        # What is above the last fitted slice is not scored; it shows that slice.
+        # Slices above the last fitted one are not scored and repeat it.
         numbers = torch.arange(self.size[2]).clamp(max=int(known[-1]))
 
         def between(degree: int) -> Float[Tensor, "depth height width"]:
@@ -367,7 +367,7 @@ def _opened(options: VolumeOptions) -> tuple[Float[Tensor, "depth height width"]
     )
     longer = max(height, width)
     if options.size is not None and options.size < longer:
-        # Pixels are averaged; the slices stay, for they are what the fits are scored between.
+        # Pixels are averaged; the number of slices stays, since fits are scored between them.
         rows, columns = (max(1, round(n * options.size / longer)) for n in (height, width))
         values = F.interpolate(values[None], (rows, columns), mode="area")[0]
         spacing[0], spacing[1] = spacing[0] * width / columns, spacing[1] * height / rows

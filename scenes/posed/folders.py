@@ -15,9 +15,9 @@ from scenes.errors import SceneError
 from scenes.image_files import IMAGE_SUFFIXES, images_in
 from scenes.inside import path_inside
 
-# Of nerfstudio and COLMAP, of 3D Gaussian splatting, and reduced by factors.
+# Image folders of nerfstudio, COLMAP and 3D Gaussian splatting, also reduced by factors.
 _IMAGE_FOLDERS = ("images", "input", "images_2", "images_4", "images_8")
-# Names that a message lists.
+# Maximum number of names in a message.
 _LISTED = 4
 
 
@@ -99,7 +99,7 @@ class ImageFinder:
             if candidates is not None and candidates.is_file():
                 return candidates
             found_stems = stems.get(_key(PurePosixPath(last).stem if has_suffix else last), [])
-            # Of two that only differ in their suffix none is meant more than the other.
+            # Two files that differ only in their suffix are ambiguous.
             if len(found_stems) == 1 or (found_stems and not has_suffix):
                 return found_stems[0]
         return None

@@ -24,19 +24,19 @@ from scenes.reading.worker import Allowance
 HOLD_OUT = 8
 # A matrix that is off by more stretches or mirrors.
 _RIGID_TOLERANCE = 1e-3
-# Image and camera may differ so much in the ratio of their sides.
+# Tolerance between the aspect ratios of image and camera.
 _SHAPE_TOLERANCE = 0.02
 # A pinhole camera of a wider view than this is a mistake of units.
 _WIDEST_DEGREES = 170
-# Pixels may be that far from square before it is said.
+# Deviation from square pixels above which a note is printed.
 _SQUARE_TOLERANCE = 0.1
-# Shares of a side between a principal point and the center before it is said.
+# Offset of the principal point, as a share of a side, above which a note is printed.
 _FAR_FROM_CENTER = 0.25
 # Farther away, float32 cannot tell a scene's points apart.
 _FARTHEST = 1e5
 # Longer side at which cameras are checked.
 _COARSE_SIDE = 512
-# Likewise, where only is looked whether they see the scene.
+# The same for the check whether cameras see the scene.
 _SIGHT_SIDE = 64
 MAX_VIEWS = 10_000
 """Most views of a scene."""
@@ -271,7 +271,7 @@ def _camera_of(frame: Frame, width: int, height: int, seen: Seen) -> Camera:
     """
     if frame.camera_size is not None:
         full_width, full_height = frame.camera_size
-        # A reduced image is off by the rounding of its sides.
+        # A reduced image deviates by the rounding of its sides.
         is_reduced = width != full_width and height != full_height
         most = max(_SHAPE_TOLERANCE, (1 / width + 1 / height) * is_reduced)
         if not abs(width * full_height / (height * full_width) - 1) <= most:
@@ -334,7 +334,7 @@ def _surface_points(
     views = np.repeat(np.arange(len(frames)), [len(frame.points) for frame in frames])
     places = torch.from_numpy(points[:, :2]).float()
     positions = torch.from_numpy((points[:, 2:] - box.center) / box.half_size).float()
-    # Of those at the edge, some lie outside by rounding.
+    # Points at the edge may lie outside by rounding.
     is_inside = ((places >= 0) & (places < 1)).all(dim=1)
     if masks is not None:
         height, width = masks.shape[1:]

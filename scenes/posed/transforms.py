@@ -39,9 +39,9 @@ _LARGEST = 1e12
 _MOST_BYTES = 1 << 25
 # Coefficients of a lens beyond k1, k2, p1, p2.
 _LENS_BEYOND = ("k3", "k4", "k5", "k6")
-# Lenses of instant-ngp that are no pinhole.
+# Lenses of instant-ngp other than pinholes.
 _OTHER_LENSES = ("latlong", "equirectangular", "orthographic", "ftheta_p0")
-# What places instant-ngp's cube.
+# Keys that place instant-ngp's cube.
 _OF_BOX = ("aabb_scale", "scale", "offset")
 _MODELS = ("OPENCV", "PINHOLE", "SIMPLE_PINHOLE", "SIMPLE_RADIAL", "RADIAL", "PERSPECTIVE")
 _INTRINSICS = ("fl_x", "fl_y", "cx", "cy", "w", "h", "camera_angle_x", "camera_angle_y")
@@ -64,7 +64,7 @@ _READ = _OF_CAMERA.union(
     ("mask_path",),
     ("train_filenames", "val_filenames", "test_filenames"),
 )
-# Two statements of the same field of view may differ so much.
+# Tolerance between two statements of the same field of view.
 _ANGLE_TOLERANCE = 0.02
 # A string, which is kept, or a comment.
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
@@ -185,7 +185,7 @@ def _frames(finder: ImageFinder, name: str, meta: dict[str, Any], entries: Any) 
         path = finder.find(entry["file_path"])
         if path is not None:
             camera_values = {key: entry[key] for key in _OF_CAMERA if entry.get(key) is not None}
-            # A frame's own field of view stands in for that of all, however it is given.
+            # A frame's field of view replaces the common one, in whichever form it is given.
             is_own = not camera_values.keys().isdisjoint(("fl_x", "camera_angle_x"))
             others = {k: v for k, v in shared.items() if not (is_own and k in _OF_ANGLE)}
             camera, size = camera_from_meta({**others, **camera_values}, where)

@@ -62,18 +62,18 @@ _DNG_VERSION_TAG = 50706
 _WEBP_ANIMATED, _WEBP_ALPHA = 0x02, 0x10
 # Color filter arrays and linear raw values (DNG 1.4, "PhotometricInterpretation").
 _SENSOR_VALUES = (32803, 34892)
-# Of a PPM whose pixels are written as text.
+# Maximum bytes of a PPM whose pixels are written as text.
 _MAX_TEXT = 1 << 25
-# Of a binary PPM: width, height and the largest value, with comments before each.
+# Header of a binary PPM: width, height and the largest value, with comments before each.
 _PPM = re.compile(rb"P[2356]" + rb"(?:\s|#[^\n]*\n)+(\d{1,9})" * 3 + rb"\s")
 # Negative values of linear light, relative to the mean, that are taken for 0: reducing an image
 # with a sharp filter leaves some.
 _RINGING = 0.05
-# The most that a decoded pixel may take: four channels of 64 bits.
+# Maximum bytes of a decoded pixel: four channels of 64 bits.
 _MOST_BYTES_PER_PIXEL = 32
 
 
-# tifffile logs what it finds odd in a file; what matters is raised.
+# tifffile logs oddities of a file; problems that matter raise an error.
 logging.getLogger("tifffile").addHandler(logging.NullHandler())
 
 
@@ -182,7 +182,7 @@ def _checked(record: Decoded, path: Path) -> Decoded:
         )
     is_missing = np.asarray(np.isnan(pixels).any(-1))
     if is_missing.any():
-        # Missing pixels, as science data have them.
+        # Missing pixels are NaN in scientific data.
         if is_missing.all():
             raise SceneError(f"{path} has no value: all pixels are NaN")
         filled = np.where(is_missing[..., None], 0, pixels).astype(pixels.dtype)

@@ -60,7 +60,7 @@ def _read_radiance(path: Path, head: bytes) -> Decoded:
         # The decoder knows lines that end without a carriage return.
         data = header.replace(b"\r\n", b"\n") + size[0].replace(b"\r\n", b"\n") + data[size.end() :]
     light: npt.NDArray[np.float32] = imagecodecs.rgbe_decode(data)
-    # What was multiplied into the pixels; each may stand there several times.
+    # Factors that the pixels were multiplied by; each may occur several times.
     for _, numbers in _RADIANCE_SCALE.findall(header):
         scale = np.array(numbers.split(), np.float32)
         if scale.size not in (1, 3) or not (scale > 0).all():

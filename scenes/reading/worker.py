@@ -44,10 +44,10 @@ _IMAGE_BYTES_PER_BYTE = 8
 _MODEL_BYTES_PER_BYTE = 30
 _SECONDS = 8.0
 _SECONDS_PER_BYTE = 2e-6
-# Of the clock: seconds, and for each second that the processor may take.
+# Wall-clock limit: seconds, and a factor per second of processor time.
 _PATIENCE = 60.0
 _SLOWER = 10.0
-# Bytes that are written at a time.
+# Bytes per write.
 _WRITTEN = 1 << 22
 
 
@@ -62,7 +62,7 @@ class Allowance:
 
     def __init__(self, files: Iterable[Path], bytes_per_byte: int = _IMAGE_BYTES_PER_BYTE) -> None:
         sizes = {}
-        # A link to nowhere is refused when it is read.
+        # A broken link raises an error when it is read.
         for file in filter(Path.is_file, files):
             about = file.stat()
             occupied = 512 * getattr(about, "st_blocks", about.st_size)
@@ -187,7 +187,7 @@ class _Worker:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for the program alone.
-                # It finds the modules that this process finds.
+                # The worker has the same module path as this process.
                 env={
                     **os.environ,
                     "OPENBLAS_NUM_THREADS": "1",
@@ -304,7 +304,7 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
 
 
 if __name__ == "__main__":
-    # What libraries print must not come between the answers.
+    # Output of libraries must not mix with the answers.
     _pipe = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     _serve(sys.stdin.buffer, _pipe)

@@ -40,13 +40,13 @@ from scenes.reading.worker import read_file
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".heic", ".heif", ".avif")
 _RECORD = "photos.json"
 _PARTIAL = "sparse.partial"
-# Of a video: frames in all, so that a minute and a half is read, and their longer side.
+# Frames of a video in total, for its first 90 s, and their longer side in pixels.
 _MOST_FRAMES = 180
 _FRAMES_PER_SECOND = 2.0
 _FRAME_SIZE = 1600
-# Most photographs of which each is compared with all others; of more, with its neighbors.
+# Up to this number, each photograph is compared with all others; above it, with its neighbors.
 _MOST_EXHAUSTIVE = 200
-# What a lens sees is not known without EXIF: a phone's has about this share of the longer side.
+# Focal length without EXIF, as a share of the longer side; about that of a phone.
 _FOCAL_SHARE = 0.8
 # Diagonal of the 24 x 36 mm frame that equivalent focal lengths are given for.
 _FULL_FRAME_DIAGONAL = math.hypot(24, 36)
@@ -59,13 +59,13 @@ _FEW_FEATURES = 0.2
 # With fewer points than this share of the others' a photograph is left out: with a finger over all
 # but a twentieth, 53 points instead of 1,100, a pose was 1.3 degrees off (benchmarks.photographs).
 _FEW_POINTS = 0.1
-# Matches of two photographs that are no accident.
+# Minimum matches of two photographs that overlap.
 _MATCHES = 15
 # A model of this share of the photographs is good enough not to try others.
 _ENOUGH = 0.9
-# Of features and matches in COLMAP's database.
+# Bytes of features and matches in COLMAP's database.
 _BYTES_PER_PHOTO = 4_000_000
-# Reasons that a message names.
+# Maximum number of reasons in a message.
 _REASONS = 3
 # Options of COLMAP's incremental mapper, from the safest to the most tolerant; None for the global
 # mapper, which places all photographs at once.
@@ -386,7 +386,7 @@ def _read_mask(mask: Mask, size: int, max_pixels: int, shape: tuple[int, int]) -
 def _write(path: Path, pixels: Any) -> None:
     partial = path.with_name(f".{path.name}.partial")
     options: dict[str, Any] = {"quality": 95} if path.suffix == ".jpg" else {}
-    # By way of memory: the encoder does not notice that a disk is full.
+    # Encoded in memory, since the encoder does not notice a full disk.
     partial.write_bytes(iio.imwrite("<bytes>", pixels, extension=path.suffix, **options))
     partial.replace(path)
 
@@ -426,7 +426,7 @@ def _rotate_the_fewer(copies: dict[str, _Photo], images: Path) -> None:
             path = images / photo.name
             for each in (path, _mask_of(path)):
                 pixels = _copied(each) if each.is_file() else None
-                # One that was interrupted has rotated some already.
+                # An interrupted run has rotated some photographs already.
                 if pixels is not None and pixels.shape[:2] == photo.shape:
                     _write(each, pixels.swapaxes(0, 1)[::-1])
             copies[name] = dataclasses.replace(photo, shape=(width, height))
@@ -508,7 +508,7 @@ def _brightness_spread(model: Any, images: Path) -> float:
         gray = _copied(images / image.name, (camera.height, camera.width)).mean(-1)
         for point in image.get_observation_points2D():
             x, y = point.xy.astype(int)
-            # What is black or white has no brightness to compare.
+            # Black and white pixels have no brightness to compare.
             if 5 < gray[y, x] < 250:
                 points.setdefault(point.point3D_id, []).append((number, np.log(gray[y, x])))
     differences: dict[int, list[float]] = {}

@@ -40,7 +40,7 @@ _DEMUXERS = (
 # A video whose header promises more frames than this share of them is cut; rates may vary.
 _WHOLE = 0.9
 _PICTURES = 0.5
-# Frames of which the sharpest is taken as a photograph: a camera in a hand shakes.
+# The sharpest of this many frames becomes a photograph, since a hand-held camera shakes.
 _CANDIDATES = 4
 
 
@@ -184,7 +184,7 @@ def _video(
     if rate and length is not None:
         hours, minutes, seconds, start = (float(part or 0) for part in length.groups())
         promised = round((3600 * hours + 60 * minutes + seconds - start) * rate)
-        # A sound may be longer than its pictures; a file that is cut makes ffmpeg complain.
+        # The sound may be longer than the video; ffmpeg reports a truncated file.
         is_damaged = re.search(r"prematurely|truncat|partial|corrupt|[Ii]nvalid", said) is not None
         if len(frames) < (_WHOLE if is_damaged else _PICTURES) * min(most, promised):
             raise ValueError(f"it ends after {len(frames)} of {promised} frames: it is truncated")
@@ -192,7 +192,7 @@ def _video(
             # Frames that are shown longer than others have the mean rate.
             rate = len(frames) / (3600 * hours + 60 * minutes + seconds - start)
     if photos_per_second is not None:
-        # Of a slow video several photographs are one frame.
+        # In a slow video, several photographs are the same frame.
         pairs = zip(frames[1:], frames, strict=False)
         frames = [frames[0], *(frame for frame, before in pairs if (frame != before).any())]
     return np.stack(frames), rate or _USUAL_RATE
@@ -200,13 +200,13 @@ def _video(
 
 def _asked(path: Path, demuxer: str, most: int, photos_per_second: float | None) -> list[str]:
     """Arguments of ffmpeg that write frames to its output, `_CANDIDATES` for each photograph."""
-    # One thread, as each holds frames of its own.
+    # One thread, since each thread holds its own frames.
     source = ["-hide_banner", "-nostdin", "-threads", "1"]
     source += ["-protocol_whitelist", "file", "-f", demuxer, "-i", f"file:{path.resolve()}"]
     count, filters = most, []
     if photos_per_second is not None:
         count, filters = most * _CANDIDATES, [f"fps={_CANDIDATES * photos_per_second}"]
-    # Each frame once, as rates may vary, and with square pixels.
+    # Decode each frame once, since rates may vary, and with square pixels.
     filters.append("scale=w='max(1,round(iw*(sar+not(sar))))':h=ih")
     frames = ["-map", "0:V:0", "-frames:v", str(count), "-fps_mode", "passthrough"]
     frames += ["-vf", ",".join(filters), "-pix_fmt", "rgba", "-f", "image2pipe", "-c:v", "pam", "-"]

@@ -21,7 +21,7 @@ SPHERES = "spheres"
 
 _RATE = 16.0
 _FIELD_OF_VIEW = math.radians(40)
-# Frames that do not turn, which the orbit is found from.
+# Still frames, from which the orbit is estimated.
 _NUM_VIEWS = 8
 
 

@@ -22,9 +22,9 @@ Ints = npt.NDArray[np.int64]
 
 # Lengths and directions of quadrangles are compared to this.
 _ROUNDING = 1e-9
-# Of the lengths of unit quaternions, which some programs write in 16 bits.
+# Tolerance of the lengths of unit quaternions, which some programs write in 16 bits.
 _ROUNDED = 1e-3
-# What a file may require without any change of its triangles.
+# Required extensions that do not change the triangles.
 _HARMLESS = (
     "KHR_mesh_quantization",
     "KHR_texture_",
@@ -61,7 +61,7 @@ def read_obj(data: bytes) -> Polygons:
     vertices: list[list[str]] = []
     corners: list[int] = []
     sizes: list[int] = []
-    # A line ends with a line feed, a carriage return or both, and goes on after a backslash.
+    # A line ends with a line feed, a carriage return or both, and continues after a backslash.
     text = re.sub(r"\\[ \t]*\n", " ", _text(data))
     for number, line in enumerate(text.split("\n"), 1):
         keyword, *values = line.partition("#")[0].split() or ("",)
@@ -91,12 +91,12 @@ def read_off(data: bytes) -> Polygons:
     lines = (line.partition("#")[0].split() for line in _text(data).split("\n"))
     rows = iter([line for line in lines if line])
     first = " ".join(next(rows, [])).upper()
-    # Some have the counts right behind the word, without a space.
+    # Some files have the counts right after the word, without a space.
     keyword, word, rest = first.partition("OFF")
     if not word or not set(keyword) <= set("STCN4") or "BINARY" in rest:
         raise UnreadError("is not an OFF file in text form")
     num_vertices, num_faces = (int(count) for count in (rest.split() or next(rows, []))[:2])
-    # With the count first, so that no row is taken and lost.
+    # The counter comes first, so that zip consumes no row in vain.
     vertices = [row[:3] for _, row in zip(range(num_vertices), rows, strict=False)]
     faces = [row for _, row in zip(range(num_faces), rows, strict=False)]
     if len(vertices) < num_vertices or len(faces) < num_faces:
@@ -135,7 +135,7 @@ def read_ply(data: bytes) -> Polygons:
 def read_stl(data: bytes) -> Polygons:
     """Triangles of an STL file, text or binary."""
     count = int.from_bytes(data[80:84], "little")
-    # A binary file may begin with any words; its length is that of its count.
+    # A binary file may begin with any words; its count determines its length.
     is_text = data.removeprefix(codecs.BOM_UTF8).lstrip()[:5].lower() == b"solid"
     if is_text and len(data) != 84 + 50 * count and b"facet" in data[:2048].lower():
         rows = re.findall(rb"^\s*vertex\s+(\S+)\s+(\S+)\s+(\S+)", data, re.I | re.M)

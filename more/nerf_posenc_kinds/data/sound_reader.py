@@ -12,7 +12,7 @@ from scenes.errors import SceneError
 from scenes.reading.decoding import other_format
 
 _HEADS = (b"RIFF", b"RIFX", b"RF64", b"fLaC", b"OggS")
-# Sizes from here on are those of a program that did not know them.
+# Larger sizes were written by a program that did not know the length.
 _OF_PIPES = 0x7FFFF000
 
 

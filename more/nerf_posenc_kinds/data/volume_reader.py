@@ -17,13 +17,13 @@ from scenes.reading.arrays import range_of, read_array, require_size
 from scenes.reading.decoding import other_format
 
 _NIFTI = (".nii", ".nii.gz")
-# Of the mean distance of slices: how much their distances may differ.
+# Tolerance of the distances of slices, relative to their mean.
 _UNEVEN = 0.02
 # Cosine between two axes of a volume that are perpendicular up to rounding.
 _SHEAR = 1e-3
 # Pixels that the last slice may be shifted by against the first.
 _DRIFT = 0.5
-# pydicom logs what it finds odd in a file; what matters is raised.
+# pydicom logs oddities of a file; problems that matter raise an error.
 logging.getLogger("pydicom").addHandler(logging.NullHandler())
 
 
@@ -81,7 +81,7 @@ def _read_nifti(path: Path, most: int) -> tuple[npt.NDArray[np.float32], list[fl
         if image.get_data_dtype().kind not in "fiu":
             raise SceneError(f"{path} must hold numbers; it holds {image.get_data_dtype()}")
         values = np.asarray(image.dataobj, np.float32).reshape(shape[:3]).transpose(2, 1, 0)
-        # Of the affine map, by which programs place a volume; the header has distances too.
+        # Taken from the affine map, by which programs place a volume, not from the header.
         spacing = [float(distance) for distance in voxel_sizes(image.affine)]
         axes = image.affine[:3, :3] / spacing
         if np.abs(axes.T @ axes - np.eye(3)).max() > _SHEAR:
@@ -195,7 +195,7 @@ def _slice_of(data: Any) -> _Slice:
     pixels = data.pixel_array
     if pixels.ndim != 2:
         raise ValueError(f"it has {pixels.shape} values, not (height, width)")
-    # To Hounsfield units, where the file says how.
+    # Convert to Hounsfield units if the file says how.
     scale, offset = float(data.get("RescaleSlope") or 1), float(data.get("RescaleIntercept") or 0)
     values = pixels.astype(np.float32) * np.float32(scale) + np.float32(offset)
     between_rows, between_columns = map(float, data.PixelSpacing)
