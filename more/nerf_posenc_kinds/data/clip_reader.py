@@ -174,10 +174,8 @@ def _video(
         raise ValueError(reason if not frames else f"damaged: it ends after {len(frames)} frames")
     if re.search(r"alpha_mode +: 1", said):
         raise ValueError("its transparency is in a separate stream, which is not read")
-    stream_rate = re.search(r"^  Stream #.*: Video:.*?([\d.]+)(k?) (?:fps|tbr)", said, re.MULTILINE)
-    rate = photos_per_second or (
-        float(stream_rate[1]) * (1000 if stream_rate[2] else 1) if stream_rate else 0.0
-    )
+    fps = re.search(r"^  Stream #.*: Video:.*?([\d.]+)(k?) (?:fps|tbr)", said, re.MULTILINE)
+    rate = photos_per_second or (float(fps[1]) * (1000 if fps[2] else 1) if fps else 0.0)
     length = re.search(
         r"^  Duration: (\d+):(\d+):([\d.]+)(?:, start: ([\d.]+))?", said, re.MULTILINE
     )

@@ -158,7 +158,7 @@ BAD: list[tuple[str, str, Callable[[str], object], str]] = [
     ("audio", "a.wav", sampled(np.full(99, np.nan, np.float32)), "not finite"),
     ("audio", "a.wav", sampled(np.ones((99, 3), np.int16)), "of 3 channels"),
     ("audio", "a.wav", written(b"RIFF" + b"\xff" * 60), "cannot read a.wav"),
-    ("audio", "a.wav", written(b"\x89PNG\r\n\x1a\n"), "is no WAV, FLAC or OGG file"),
+    ("audio", "a.wav", written(b"\x89PNG\r\n\x1a\n"), "is not a WAV, FLAC or OGG file"),
     ("audio", "a.wav", lambda name: Path(name).mkdir(), "there is no file a.wav"),
     ("audio", "a.wav", lambda name: None, "there is no file a.wav"),
     ("scan", "a.npy", saved(np.full((20, 20), np.nan)), "must hold finite numbers"),

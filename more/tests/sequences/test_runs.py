@@ -84,7 +84,7 @@ def test_a_run_prints_a_table_and_writes_what_compare_and_resume_read(
     assert {curve.title for curve in none.blocks(Curve)} >= {"Loss by test length"}
     assert rotary.blocks(HeatMap)[0].values.shape == (4, 17)
     assert train_fit.main(["--resume", "run"]) == 0
-    assert "is complete" in capsys.readouterr().out
+    assert "is already complete" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
