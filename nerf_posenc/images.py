@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int, Shaped, UInt8
 
 _MU = 5000.0
-# The mean of an image lies this far above the knee of its curve, or further.
+# Minimum ratio of the mean of an image to the knee of its curve.
 _MEAN_OVER_KNEE = 10.0
 
 LARGE_PIXELS = 1 << 21
@@ -289,7 +289,7 @@ class MuLaw:
         Then the knee is a tenth of the mean. With a peak of 34,000 times the mean, mu = 5000 would
         leave all that is not a lamp below 0.02, which costs a fit 14 dB by that very curve.
         """
-        # Black is no light: what is not there, or masked.
+        # Missing and masked pixels are black: no light.
         peak, mean = float(linear.max()), float(linear[linear > 0].mean(dtype=torch.float64))
         return cls(peak, max(_MU, _MEAN_OVER_KNEE * peak / mean))
 

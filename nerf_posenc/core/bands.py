@@ -195,8 +195,8 @@ def coarse_to_fine_weight(
     _require_count(num_bands)
     if not isinstance(progress, Tensor) and not 0 <= progress <= 1:
         raise ValueError(
-            f"progress must be in [0, 1], a share of the steps; got {progress}. Behind the last, "
-            "give min(1, step / num_steps)"
+            f"progress must be in [0, 1], a share of the steps; got {progress}. After the last "
+            f"step, give min(1, step / num_steps)"
         )
     alpha = torch.as_tensor(progress, dtype=torch.float32) * num_bands
     bands = torch.arange(num_bands, dtype=torch.float32, device=alpha.device)

@@ -61,7 +61,7 @@ def load_fit(path: str | Path, *, device: torch.device | str = "cpu") -> Coordin
     try:
         model, fit = saved["model"], saved["fit"]
         if not isinstance(model["kind"], str) or "options" not in model:
-            raise ValueError(f"it is of a {model['kind']}, which is not rebuilt from its file")
+            raise ValueError(f"fits of a {model['kind']} are not rebuilt from their file")
         weights = fit["model"] if saved["ema"] is None else _averaged(saved["ema"])
         options = dict(model["options"])
         require_counts(resolution=options["resolution"])

@@ -181,7 +181,7 @@ def visual_hull(views: Views, resolution: int = 128) -> Bool[Tensor, " cells"]:
     for view, camera in enumerate(views.cameras):
         opacity = views.opacity(view)
         if views.masks is not None:
-            # Masked pixels are unknown, and carve nothing out of the hull.
+            # Masked pixels are unknown and remove nothing from the hull.
             opacity = opacity.where(views.masks[view].to(opacity.device), 1.0)
         if not len(left) or bool((opacity > _TRANSPARENT).all()):
             continue

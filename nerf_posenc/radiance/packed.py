@@ -305,5 +305,5 @@ def _order_in_ray(rays: Tensor, num_rays: int) -> Tensor:
 
 def _first_of_rays(rays: Tensor, num_rays: int) -> Tensor:
     """Number of the first sample of each ray; of the next one's for a ray without samples."""
-    # Without counting, for which the host would wait.
+    # Without a count, which the host would wait for.
     return torch.searchsorted(rays, torch.arange(num_rays, device=rays.device))

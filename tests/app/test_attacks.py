@@ -298,7 +298,7 @@ def test_holes_in_files_fill_no_memory() -> None:
     checkpoint = Path("run/fits/none.safetensors")
     with checkpoint.open("r+b") as file:
         file.truncate(8 << 30)
-    with pytest.raises(CheckpointError, match="mostly a hole"):
+    with pytest.raises(CheckpointError, match="most of it is an empty hole"):
         load_checkpoint(checkpoint)
     # Data of a run of several are looked at in pieces.
     with Path("a.png").open("wb") as file:

@@ -35,7 +35,7 @@ def guessed(train: Int[Tensor, " n"], test: Int[Tensor, " m"], size: int) -> tup
         test: true answers.
         size: number of different answers.
     """
-    # One more of each, for answers that do not occur in training.
+    # One more per class, for answers that do not occur in training.
     counts = torch.bincount(train, minlength=size).double() + 1
     bits = -(counts / counts.sum()).log2()[test].mean()
     return float(bits), 100 * float((test == counts.argmax()).double().mean())
