@@ -291,60 +291,6 @@ def naive_schemes() -> None:
     save(figure, "naive_schemes")
 
 
-def why_index() -> None:
-    figure, axes = panels(2)
-    for length, color in ((20, ORANGE), (60, BLUE)):
-        axes[0].plot(index_codes(length), color=color, label=f"{length} words")
-    axes[0].legend(frameon=False)
-    line_panel(axes[0], "encoding", "position", "index")
-    neighbors(axes[1], index_codes(60))
-    save(figure, "why_index")
-
-
-def why_normalized() -> None:
-    figure, axes = panels(2)
-    for length, color in ((20, ORANGE), (60, BLUE)):
-        embeddings = normalized_index_codes(length)
-        axes[0].plot(embeddings, color=color, label=f"{length} words")
-        neighbors(axes[1], embeddings, color)
-    axes[0].axvline(10, color="gray", lw=0.8)
-    axes[0].legend(frameon=False)
-    line_panel(axes[0], "two values for position 10", "position", "index / last index")
-    save(figure, "why_normalized")
-
-
-def why_binary() -> None:
-    figure, axes = panels(2)
-    embeddings = binary_codes(64, num_bits=6)
-    heat(axes[0], embeddings, "encoding", "digit, the lowest first", "position", cmap="Grays")
-    neighbors(axes[1], embeddings)
-    save(figure, "why_binary")
-
-
-def why_sinusoidal() -> None:
-    figure, axes = panels(2)
-    embeddings = ne.SinusoidalEncoder(12, base=64.0).table(64)
-    heat(
-        axes[0],
-        embeddings,
-        "encoding, width 12, base 64",
-        "column",
-        "position",
-        cmap="RdBu_r",
-        vmin=-1,
-        vmax=1,
-    )
-    neighbors(axes[1], embeddings)
-    save(figure, "why_sinusoidal")
-
-
-def neighbors(axis: Any, embeddings: Tensor, color: str = BLUE) -> None:
-    distances = (embeddings[1:] - embeddings[:-1]).norm(dim=1)
-    axis.plot(distances, color=color)
-    axis.set_ylim(0, max(axis.get_ylim()[1], 1.1 * float(distances.max())))
-    line_panel(axis, "distance to the next position", "position", "distance")
-
-
 def why_line() -> None:
     line = open_image("cat").rgb[150].mean(-1)
     x = (((torch.arange(len(line)) + 0.5) / len(line)) * 2 - 1)[:, None]
@@ -375,10 +321,6 @@ def main() -> None:
         grids,
         directions,
         naive_schemes,
-        why_index,
-        why_normalized,
-        why_binary,
-        why_sinusoidal,
         why_line,
     ):
         draw()

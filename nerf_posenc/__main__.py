@@ -1,4 +1,4 @@
-"""Find the line of code for a model or a library: ``python -m nerf_posenc find llama 3``."""
+"""Find print the line of code for a model or a library: ``python -m nerf_posenc find llama 3``."""
 
 import argparse
 import sys
@@ -28,8 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m nerf_posenc", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    found = commands.add_parser("find", help="the line of code for a model or a library")
-    found.add_argument("text", nargs="*", help="its name; nothing lists all")
+    find_parser = commands.add_parser(
+        "find", help="print the line of code for a model or a library"
+    )
+    find_parser.add_argument("text", nargs="*", help="name to search for (default: list all)")
     text = " ".join(parser.parse_args(arguments).text)
     encodings = find_encodings(text) if text else index()
     if not encodings:

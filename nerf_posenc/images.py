@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int, Shaped, UInt8
 
 _MU = 5000.0
-# The mean of an image lies this far above the knee of its curve, or further.
+# Minimum ratio of the mean of an image to the knee of its curve.
 _MEAN_OVER_KNEE = 10.0
 
 LARGE_PIXELS = 1 << 21
@@ -47,7 +47,7 @@ class Image:
             is in neither, whatever its value. None for 1 everywhere.
         tone: curve by which linear light was mapped to [0, 1]; None for values as stored.
         is_light: whether the pixels are linear light, which `tone_mapped` maps to [0, 1].
-        notes: how it was read, for those who read its numbers.
+        notes: remarks on how the file was read, for readers of its scores.
     """
 
     pixels: Shaped[Tensor, "height width 3"]
@@ -209,8 +209,8 @@ class Image:
         colors = torch.where(weights > 0, unit_range(self.pixels).float(), 0.0)
         mean = resize_area(weights, longer_side)
         rgb = resize_area(colors * weights, longer_side) / mean.clamp(min=1e-12)
-        own = replace(self, weights=None, held_out=None)
-        return replace(own._of(rgb), weights=mean[..., 0].contiguous())
+        unmasked = replace(self, weights=None, held_out=None)
+        return replace(unmasked._of(rgb), weights=mean[..., 0].contiguous())
 
     def observed(self, is_observed: Bool[Tensor, "height width"]) -> "Image":
         """Fit some pixels, and hold out all others of the same grid.
@@ -289,7 +289,7 @@ class MuLaw:
         Then the knee is a tenth of the mean. With a peak of 34,000 times the mean, mu = 5000 would
         leave all that is not a lamp below 0.02, which costs a fit 14 dB by that very curve.
         """
-        # Black is no light: what is not there, or masked.
+        # Missing and masked pixels are black: no light.
         peak, mean = float(linear.max()), float(linear[linear > 0].mean(dtype=torch.float64))
         return cls(peak, max(_MU, _MEAN_OVER_KNEE * peak / mean))
 

@@ -14,7 +14,7 @@ for _package in ("imageio", "jinja2", "safetensors", "tqdm", "tyro"):
     if importlib.util.find_spec(_package) is None:
         raise ImportError(f"train_fit.py needs {_package}: {how_to_install('app')}")
 
-# Where a user's project has a package `scenes` that was imported first, the modules of ours are
+# If the user's project has a package `scenes` that was imported first, our modules are
 # found beside its own.
 _own = str(Path(__file__).parent.parent / "scenes")
 if _own not in scenes.__path__:

@@ -38,10 +38,10 @@ from nerf_posenc_app.terminal import lasting_streams, print_to_stderr, printable
 
 _HELP = {"-h", "--help"}
 
-# Characters of an error that are printed.
+# Maximum length of a printed error message.
 _MAX_MESSAGE = 2000
 
-# What the first of several processes that fails has done.
+# Action that only the first failing process takes: it reports the error.
 _REPORT = "report"
 
 
@@ -60,7 +60,7 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
         names = " and ".join(f"--{name}" for name in chosen)
         raise UsageError(f"{names} exclude each other; give one of them")
     for name in chosen:
-        # The last one alone would count.
+        # The parser would use only the last one.
         is_once = given.count(f"--{name}") <= 1
         require(is_once, f"--{name} is given more than once; give one")
     both = {f"--{chosen[0]}", f"--{chosen[0]}s"} if chosen else {""}
@@ -72,8 +72,8 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
     if not chosen and words & _HELP:
         read(CommonOptions, ["--help"], description=_description())
     kind = KINDS[chosen[0] if chosen else next(iter(KINDS))]
-    asked = ["--help"] if words & _HELP else arguments
-    options = read(kind.Options, asked, command=f"--{kind.name}", others=options_of_kinds)
+    words_to_read = ["--help"] if words & _HELP else arguments
+    options = read(kind.Options, words_to_read, command=f"--{kind.name}", others=options_of_kinds)
     options = with_own_encodings(options, Path())
     require_data(kind, options)
     options.check()
@@ -81,7 +81,7 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
 
 
 def _description() -> str:
-    """What the program does, its kinds of data and its commands."""
+    """Description of the program, its kinds of data and its commands."""
     lines = []
     for name in KINDS:
         try:
@@ -89,8 +89,8 @@ def _description() -> str:
         except PluginError as error:
             about = str(error)
         lines.append((f"--{name} --help", about))
-    lines.append(("--resume RUN", "Go on with a run that was interrupted."))
-    commands = f"Use what was saved, or other files: {', '.join(COMMANDS)}."
+    lines.append(("--resume RUN", "Continue an interrupted run."))
+    commands = f"Work with saved runs and other files: {', '.join(COMMANDS)}."
     lines.append(("COMMAND --help", commands))
     listed = "\n".join(
         textwrap.fill(about, 80, initial_indent=f"  {words:19} ", subsequent_indent=" " * 22)
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str], experiment: Experiment) -> int:
         0; 1 if a fit failed or could not be saved; 2 for a mistake in the command line; 128 and
         the number of the signal that ended it.
     """
-    # As the installed command may be called: nerf-posenc fit --image cat.png.
+    # The installed command may be called as nerf-posenc fit --image cat.png.
     arguments = arguments[1:] if arguments[:1] == ["fit"] else arguments
     keep_freed_memory()
     stop, world = Stop(), find_world()
@@ -129,7 +129,7 @@ def main(arguments: Sequence[str], experiment: Experiment) -> int:
             is_status = ended.code is None or isinstance(ended.code, int)
             status = int(ended.code or 0) if is_status else _fail(str(ended.code), 2, world=world)
         except (UsageError, PluginError) as error:
-            # Of several processes all have it.
+            # All processes have this error.
             status = _fail(str(error), 2, world=world) if world.is_first else 2
         except SaveError as error:
             status = _fail(str(error), 1, stop, world)
@@ -185,8 +185,10 @@ def _run(arguments: Sequence[str], context: Context) -> int:
             raise UsageError(f"no command {name!r}; {guess} (commands: {', '.join(COMMANDS)})")
         return read(COMMANDS[name], arguments[1:], command=name) or 0
     if any(argument.split("=")[0] == "--resume" for argument in arguments):
-        asked = read(options_of_resume, arguments, others=lambda: {"a new run": CommonOptions})
-        return 0 if resume(context, **asked) else 1
+        arguments_read = read(
+            options_of_resume, arguments, others=lambda: {"a new run": CommonOptions}
+        )
+        return 0 if resume(context, **arguments_read) else 1
     kind, options = parse(arguments)
     is_single = getattr(options, f"{kind.name}s", None) is None
     fit_all = context.experiment if is_single else run_many
@@ -210,7 +212,7 @@ def _fail(
     # The line may hold the progress bar of rank 0.
     lead = "" if world.is_first else "\n"
     rank = f"rank {world.rank}: " if is_own and not world.is_first else ""
-    # A value of a file may be of many megabytes.
+    # A value from a file may have many megabytes.
     message = message if len(message) <= _MAX_MESSAGE else message[:_MAX_MESSAGE] + " ..."
     line = f"{PROGRAM}: error: {rank}{message}" if status < 128 else f"{PROGRAM}: {message}"
     if stop is not None and stop.folder is not None and stop.folder.exists():

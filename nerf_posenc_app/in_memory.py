@@ -74,7 +74,7 @@ def _as_tensors(values: Any) -> Any:
         values = np.asarray(values)
         if values.dtype == np.longdouble:
             values = values.astype(np.float64)
-        # A copy: an array may be read-only, and torch knows the byte order of the machine alone.
+        # Copied: an array may be read-only, and torch supports only the native byte order.
         return torch.from_numpy(np.array(values, dtype=values.dtype.newbyteorder("=")))
     return values.detach().cpu().contiguous() if isinstance(values, torch.Tensor) else values
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, Union
 
 Value = TypeVar("Value")
 
-# Some 50 bytes of memory for each that a file has.
+# A parsed file takes about 50 bytes of memory per byte.
 _MAX_BYTES = 16 << 20
 _MAX_ITEMS = 1_000_000
 _MAX_TEXT = 100_000
@@ -22,7 +22,7 @@ class JsonTypeError(ValueError):
     """A value is not of the type that is expected.
 
     Attributes:
-        expected: what is expected, for the message.
+        expected: description of the expected value, for the message.
     """
 
     def __init__(self, name: str, expected: str, value: Any) -> None:
@@ -53,7 +53,7 @@ def read_json(file: Path) -> Any:
         ValueError: If it contains no JSON, is nested too deeply, or too large for such a file.
     """
     if not file.is_file() or file.stat().st_size > _MAX_BYTES:
-        raise ValueError(f"{file.name} is no regular file of at most {_MAX_BYTES >> 20} MB")
+        raise ValueError(f"{file.name} is not a regular file of at most {_MAX_BYTES >> 20} MB")
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except RecursionError:
@@ -65,7 +65,7 @@ def from_json(kind: Any, value: Any, name: str) -> Any:
 
     Args:
         kind: type that is expected, as `typing` writes it.
-        value: what `json.loads` gave.
+        value: result of `json.loads`.
         name: name of the value, for the message.
 
     Raises:
@@ -119,13 +119,13 @@ def _from_mapping(kind: Any, value: Any, name: str) -> Any:
     """Read the fields of a dataclass that are there; the others have their defaults."""
     _checked(value, isinstance(value, dict), "an object", name)
     hints = typing.get_type_hints(kind)
-    found = {}
+    values = {}
     for field in dataclasses.fields(kind):
         if field.name in value:
-            found[field.name] = from_json(hints[field.name], value[field.name], field.name)
+            values[field.name] = from_json(hints[field.name], value[field.name], field.name)
         elif field.default is field.default_factory is dataclasses.MISSING:
             raise ValueError(f"{name} has no {field.name}")
-    return kind(**found)
+    return kind(**values)
 
 
 def _from_plain(kind: Any, value: Any, name: str) -> Any:
@@ -143,7 +143,7 @@ def _from_plain(kind: Any, value: Any, name: str) -> Any:
         is_count = isinstance(value, int) and abs(value) < 1 << 53
         return _checked(value, is_count, "an integer", name)
     if kind is float:
-        # What `as_json` writes for what JSON has no number for.
+        # Strings that `as_json` writes for numbers that JSON lacks.
         special = {None: math.nan, "inf": math.inf, "-inf": -math.inf}
         if value is None or value in ("inf", "-inf"):
             return special[value]

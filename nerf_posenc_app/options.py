@@ -64,7 +64,7 @@ class UsageError(Exception):
 
     def for_python(self) -> str:
         """The message with arguments of `fit` for options: ``batch_size`` for --batch-size."""
-        return re.sub(r"--([A-Za-z_][\w-]*)", lambda found: found[1].replace("-", "_"), str(self))
+        return re.sub(r"--([A-Za-z_][\w-]*)", lambda match: match[1].replace("-", "_"), str(self))
 
 
 @dataclass(frozen=True)
@@ -102,10 +102,10 @@ class Range:
 Value = TypeVar("Value")
 
 if typing.TYPE_CHECKING:
-    # As resolved: no configuration has it open.
+    # A resolved configuration has a value.
     Resolved = Annotated[Value, None]
 else:
-    # As given: None leaves it to the kind, the model or the data.
+    # As given, None leaves the value to the kind, the model or the data.
     Resolved = Optional
 
 UNSET: Any = None
@@ -116,22 +116,22 @@ Count = Annotated[Resolved[int], Range(1)]
 Seconds = Annotated[float | None, Range(0, is_open=True)]
 
 
-# Of a network's hidden layers: 2 GB, and as much again for each of gradients and momenta.
+# Limit for the hidden layers: 2 GB, and as much for the gradients and for the momenta.
 _MOST_WEIGHTS = 1 << 29
 
 
 @dataclass(frozen=True, kw_only=True)
 class CommonOptions:
-    """What holds for all kinds of data."""
+    """Options of all kinds of data."""
 
     encodings: Resolved[tuple[str, ...]] = UNSET
-    """Encodings to fit, of those named above; FILE.py:CLASS is one of your own."""
+    """Encodings to fit; --help of a kind lists them. FILE.py:CLASS is your own."""
 
     width: Annotated[int | None, Range(1, 1 << 14)] = None
-    """Units per hidden layer (default: set by the encoding or the field)."""
+    """Units per hidden layer (default: set by data and encoding)."""
 
     depth: Annotated[int | None, Range(1, 1 << 8)] = None
-    """Hidden layers (default: set by the encoding or the field)."""
+    """Hidden layers (default: set by data and encoding)."""
 
     steps: Count = UNSET
     """Training steps per fit (default: set by the data, a few minutes in total)."""
@@ -143,43 +143,43 @@ class CommonOptions:
     """Pixels, rays or examples per step (default: set by the data and the device)."""
 
     lr: Annotated[float | None, Range(0, 1000, is_open=True)] = None
-    """Peak learning rate (default: that of the encoding and the optimizer)."""
+    """Peak learning rate (default: set by the encoding and the optimizer)."""
 
     seed: Annotated[int, Range(0, (1 << 32) - 1)] = 0
-    """Seed of the initial weights and the batches."""
+    """Random seed of the initial weights and the batches."""
 
     num_seeds: Annotated[int, Range(1, 100), tyro.conf.arg(name="seeds")] = 1
-    """Repeat each fit with N seeds; the table has means, of tasks medians."""
+    """Repeat each fit with N seeds and report the mean (of --task, the median)."""
 
     device: str = "auto"
-    """Compute on auto, cpu, cuda, cuda:N or mps."""
+    """Device to compute on: auto, cpu, cuda, cuda:N or mps."""
 
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Floating-point type of the training."""
+    """Floating-point type of the network in training."""
 
     video: Annotated[int, Range(0, 10_000)] = 16
     """Number of frames of the training video; 0 turns it off."""
 
     out: Path | None = None
-    """New folder for the run (default: one under runs/)."""
+    """Folder to write the run to (default: a new one under runs/)."""
 
     overwrite: bool = False
-    """Allow --out to contain files already."""
+    """Allow --out to be a folder that contains files."""
 
     save_every: Annotated[float, Range(0, is_open=True)] = 60.0
     """Save each fit every N seconds, for --resume."""
 
     figures: bool = False
-    """Also write all charts as SVG files."""
+    """Also write each chart as an SVG file."""
 
     live: bool = False
-    """Show fits in progress at 127.0.0.1."""
+    """Show the fits in progress at 127.0.0.1."""
 
     open: bool = False
-    """Open the report in the browser at the end."""
+    """Open the report in a browser when the run ends."""
 
     tensorboard: bool = False
-    """Also log to TensorBoard."""
+    """Also write TensorBoard logs."""
 
     quiet: bool = False
     """Print errors only."""
@@ -230,16 +230,19 @@ class CommonOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CoordinateOptions(CommonOptions):
-    """What holds for networks on coordinates."""
+    """Options of networks on coordinates."""
 
     num_bands: Annotated[Resolved[int], Range(1, 100), tyro.conf.arg(name="bands")] = UNSET
-    """Bands of fourier: sin, cos of 2^k pi x for k = 0 ... N-1."""
+    """Frequency bands L of fourier: sine and cosine of 2^k pi x for k = 0 ... L-1 (default: set
+    by the data)."""
 
     sigma: Annotated[float | None, Range(0, 1e6, is_open=True)] = None
-    """Standard deviation of gaussian in cycles per unit of the coordinate."""
+    """Standard deviation of the frequencies of gaussian, in cycles per unit of the coordinate
+    (default: set by the data)."""
 
     optimizer: str = "auto"
-    """muon (with Adam for all but hidden matrices) or adam; auto uses muon for ReLU networks."""
+    """Optimizer: adam, or muon, which trains the hidden matrices and leaves all other parameters
+    to Adam. auto is muon for ReLU networks and adam for others."""
 
     def check(self) -> None:
         """Check ranges, and that the optimizer is known."""
@@ -252,13 +255,13 @@ class CoordinateOptions(CommonOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class PixelOptions(CoordinateOptions):
-    """What holds for data that is read from images."""
+    """Options of data that is read from images."""
 
     size: Annotated[int | None, Range(1)] = None
-    """Reduce images to N pixels along their longer side first."""
+    """Reduce images to N pixels along their longer side before the fit."""
 
     max_pixels: Annotated[int, Range(1)] = 200_000_000
-    """Reject larger image files before they are decoded."""
+    """Reject image files with more pixels before decoding them."""
 
 
 def require(condition: bool, message: str) -> None:
@@ -269,14 +272,16 @@ def require(condition: bool, message: str) -> None:
 
 def option_names(declared: Any) -> dict[str, str]:
     """Field of a dataclass, or argument of a function, for each option of the command line."""
-    found: dict[str, str] = {}
+    field_by_option: dict[str, str] = {}
     for field, hint in typing.get_type_hints(declared, include_extras=True).items():
         known = [each for each in getattr(hint, "__metadata__", ()) if hasattr(each, "aliases")]
         names = [field, *(name for each in known for name in (each.name, *(each.aliases or ())))]
-        # A name of its own stands for that of the field.
+        # An explicit name replaces that of the field.
         names = names[1:] if len(names) > 1 and names[1] else names[:1]
-        found |= {"--" + name.lstrip("-").replace("_", "-"): field for name in names if name}
-    return found
+        field_by_option |= {
+            "--" + name.lstrip("-").replace("_", "-"): field for name in names if name
+        }
+    return field_by_option
 
 
 def from_values(
@@ -308,7 +313,9 @@ def from_values(
             raise UsageError(unknown_option(option, options, others()))
         field = fields_by_option[option]
         if field in values:
-            raise UsageError(f"{option} and {_option_of(names, field)} are one option; give one")
+            raise UsageError(
+                f"{option} and {_option_of(names, field)} are the same option; give one of them"
+            )
         if value is None:
             continue
         if InMemory in getattr(hints[field], "__metadata__", ()):
@@ -394,8 +401,8 @@ def read(
     if unknown:
         _refuse(unknown[0], program, declared, others())
     if isinstance(declared, type):
-        found: Declared = values
-        return found
+        options: Declared = values
+        return options
     require_ranges(declared, inspect.signature(declared).bind(*values[0], **values[1]).arguments)
     return declared(*values[0], **values[1])
 

@@ -80,31 +80,31 @@ def imported(name: str, folder: Path = Path()) -> str:
         UsageError: If there is no such file or name, the file raises an error, or what it names is
             none of these or takes no coordinates.
     """
-    found = _NAMED.fullmatch(name)
-    if found is None:
+    match = _NAMED.fullmatch(name)
+    if match is None:
         if name.endswith(".py") and (folder / name).is_file():
             known = " or ".join(f"{name}:{each}" for each in _classes(folder / name))
             raise UsageError(f"{name} needs the name of a class in it: {known or 'it has none'}")
         if name in ENCODINGS:
-            # One of another distribution is imported once it is named.
+            # An encoding of another distribution is imported when it is named.
             ENCODINGS[name]
         return name
-    file = folder / found["file"]
+    file = folder / match["file"]
     module = _module(file, name)
-    value: Any = getattr(module, found["name"], None)
+    value: Any = getattr(module, match["name"], None)
     if not _is_encoding(value):
         known = ", ".join(
             each
             for each, value in vars(module).items()
             if _is_encoding(value)
-            # Not what the file imports, as nn.Linear.
+            # Classes that the file imports, such as nn.Linear, do not count.
             and (isinstance(value, EncodingRecipe) or value.__module__ == module.__name__)
         )
         raise UsageError(
-            f"{name}: {file.name} has no class {found['name']} derived from torch.nn.Module, and "
+            f"{name}: {file.name} has no class {match['name']} derived from torch.nn.Module, and "
             f"no EncodingRecipe of this name; it has {known or 'none at all'}"
         )
-    return _added(found["name"], value, file, name)
+    return _added(match["name"], value, file, name)
 
 
 def add_class(value: type) -> str:
@@ -140,7 +140,7 @@ def require_same_files(saved: Mapping[str, OwnFile], run: Path) -> None:
         if name not in added and not file.path:
             raise UsageError(
                 f"{run}: its encoding {name} was defined in a session of Python, not in a file, "
-                "and is lost; begin a new run"
+                "and is lost; start a new run"
             )
         if name not in added:
             raise UsageError(
@@ -149,8 +149,8 @@ def require_same_files(saved: Mapping[str, OwnFile], run: Path) -> None:
             )
         if added[name].digest != file.digest:
             raise UsageError(
-                f"{run}: {added[name].path or name} has changed since the run began; begin a new "
-                "one"
+                f"{run}: {added[name].path or name} has changed since the run started; start a "
+                "new run"
             )
 
 
@@ -167,7 +167,7 @@ def _added(name: str, value: Any, file: Path | None, given: str) -> str:
         features = _try(name, partial(_features, name, recipe), "encodes no coordinates", given)
         ENCODINGS[name] = recipe
     is_file = file is not None and file.is_file()
-    # A class of a notebook is told from one of its name by what it computes.
+    # Classes of a notebook with the same name are told apart by what they compute.
     content = file.read_bytes() if file is not None and is_file else features
     _ADDED[name] = OwnFile(path, hashlib.sha256(content).hexdigest())
     return name
@@ -230,7 +230,7 @@ def _try(
         UsageError: If it takes coordinates of no kind of data.
     """
     problems = []
-    # Of an image, a volume, a sound: an encoding may be for some of them alone.
+    # Dimensions of an image, a volume and a sound; an encoding may support only some of them.
     for in_dim in (2, 3, 1):
         try:
             points = torch.linspace(-0.7, 0.6, 2 * in_dim).view(2, in_dim)
@@ -245,7 +245,7 @@ def _try(
                 problems.append("its values are not finite")
             elif not torch.equal(again, values):
                 problems.append(
-                    "it is another function each time it is built: draw random constants from "
+                    "it differs each time it is built: draw random constants from "
                     "torch, or keep them in the file"
                 )
             else:
@@ -262,7 +262,7 @@ def _module(file: Path, given: str) -> ModuleType:
     if spec is None or spec.loader is None or not file.is_file():
         raise UsageError(f"{given}: there is no file {file}")
     module = importlib.util.module_from_spec(spec)
-    # Where a dataclass looks for the names of its annotations.
+    # Dataclasses look up the names of their annotations here.
     sys.modules[key] = module
     try:
         spec.loader.exec_module(module)

@@ -1,4 +1,4 @@
-"""What the terminal shows: printable text, progress bars, failures; and terminals that are gone."""
+"""Terminal output: printable text, progress bars, failures, and terminals that are gone."""
 
 import contextlib
 import functools
@@ -29,7 +29,7 @@ def printable(text: str) -> str:
         >>> printable("cat\x1b[31m\n.png")
         'cat?[31m?.png'
     """
-    # Of lone surrogates only some stand for bytes of a name; JSON may hold any.
+    # Only some lone surrogates stand for bytes of a name; JSON may hold any.
     text = re.sub("[\ud800-\udc7f\udd00-\udfff]", "?", text)
     # Not by the encoding of file names, which in some locales has no umlauts.
     decoded = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -87,7 +87,7 @@ def print_to_stderr(line: str, lead: str = "") -> None:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says in its first line; its type, if it says nothing."""
+    """First line of an error's message; its type, if the message is empty."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
@@ -163,8 +163,8 @@ class Stream:
     def write(self, text: str) -> int:
         """Write text, with what the terminal's encoding lacks replaced by escapes."""
         encoding = getattr(self._stream, "encoding", None) or "utf-8"
-        shown = text.encode(encoding, "backslashreplace").decode(encoding)
-        self._attempt(lambda: self._stream.write(shown))
+        encodable = text.encode(encoding, "backslashreplace").decode(encoding)
+        self._attempt(lambda: self._stream.write(encodable))
         return len(text)
 
     def flush(self) -> None:
@@ -186,7 +186,7 @@ class Stream:
 def lasting_streams() -> Iterator[tuple[Stream, Stream]]:
     """Write to standard output and error by streams that never raise."""
     before = sys.stdout, sys.stderr
-    # Python has none for what was closed before it began (`>&-`).
+    # Python has no stream for a descriptor that was closed before it started (`>&-`).
     nowhere = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     out, err = (Stream(stream or nowhere) for stream in before)
     sys.stdout, sys.stderr = out, err

@@ -1,4 +1,4 @@
-"""What there is to fit: images and posed views, from files or built in.
+"""Images and posed views to fit, from files or built in.
 
 `open_image` (`image_files`) opens images and `open_scene` (`open`) posed views; `builtin`, `posed`
 and `reading` hold what they open.

@@ -70,7 +70,7 @@ IMAGE_SUFFIXES = (
 )  # fmt: skip
 """Endings of the files of a folder that are taken for images."""
 
-# Rows are converted so many pixels at a time, so that nothing of the whole image is held twice.
+# Rows are converted in blocks of this many pixels, so that no second image is in memory.
 _STRIP_PIXELS = 1 << 16
 
 
@@ -95,7 +95,7 @@ def open_image(
         name_or_path: PNG, JPEG, TIFF, WebP, BMP, GIF, PPM, HEIC, AVIF, Radiance, OpenEXR or
             ``.npy`` file, or one of ``SAMPLES``, or a name that `patterns.open_pattern` knows.
         max_pixels: a file with more is refused before it is decoded.
-        background: gray in [0, 1] that transparent pixels are laid over; 1 is white.
+        background: gray in [0, 1] that transparent pixels are blended with; 1 is white.
         pattern_size: side of a pattern in pixels.
         as_light: whether linear light stays what it is, to be masked and averaged before
             `Image.tone_mapped` maps it to [0, 1].
@@ -136,7 +136,7 @@ def image_of(record: Decoded, *, name: str, source: str, background: float = 1.0
             a value get the weight 0; linear light stays light.
         name: name of the image.
         source: file or other origin of the pixels, for messages.
-        background: gray in [0, 1] that transparent pixels are laid over.
+        background: gray in [0, 1] that transparent pixels are blended with.
 
     Raises:
         SceneError: If all pixels are transparent.
@@ -145,7 +145,7 @@ def image_of(record: Decoded, *, name: str, source: str, background: float = 1.0
     image = Image.from_rgb(rgb, name=name, source=source)
     if record.is_transparent:
         gray = {0.0: "black", 1.0: "white"}.get(background, f"gray {background:g}")
-        notes.append(f"transparent pixels are laid over {gray}")
+        notes.append(f"transparent pixels are blended with {gray}")
     if record.has_value is not None:
         upright = turned(record.has_value, record.orientation)
         image = replace(image, weights=torch.from_numpy(upright.astype(np.float32)))
@@ -188,7 +188,7 @@ def read_mask(
         name: name of the mask, for messages.
         max_pixels: a file with more is refused before it is decoded.
         is_upright: whether the EXIF orientation of the file is applied.
-        allowance: what reading it and others of a scene may take; None is its own.
+        allowance: limits on reading it and others of a scene; None for its own limits.
 
     Raises:
         SceneError: If it cannot be read, or has colors, transparent pixels or linear light.
@@ -224,7 +224,7 @@ def stored_pixels(
     Args:
         path: path of the file.
         max_pixels: a file with more is refused before it is decoded.
-        allowance: what reading it and others of a scene may take; None is its own.
+        allowance: limits on reading it and others of a scene; None for its own limits.
 
     Returns:
         8 or 16 bits of a file that has them, else float32 in [0, 1], linear light encoded as sRGB;

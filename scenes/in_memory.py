@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nerf_posenc.radiance.views import Scene, Views
 
 
-# Means of values in [0, 1] are that much off.
+# Rounding error of means of values in [0, 1].
 _ROUNDING = 1e-4
 
 
@@ -66,7 +66,7 @@ def record_in_memory(pixels: Any, *, is_light: bool = False) -> Decoded:
         raise SceneError(f"light is of floating-point numbers; got {array.dtype}")
     if not is_light and array.dtype.kind == "f" and (colors > 1).any():
         raise SceneError(
-            f"an image of floating-point numbers must be in [0, 1]; got values up to "
+            "an image of floating-point numbers must be in [0, 1]; got values up to "
             f"{np.nanmax(colors):g}. Divide by 255, or give uint8; for linear light give light=True"
         )
     return Decoded(
@@ -78,7 +78,7 @@ def record_in_memory(pixels: Any, *, is_light: bool = False) -> Decoded:
 
 
 def _cure_of_shape(shape: Sequence[int]) -> str:
-    """What makes an image of an array of another shape, as models have it; nothing if unknown."""
+    """Expression that makes an image of an array of a model's shape; empty if unknown."""
     if len(shape) == 3 and shape[2] == 1:
         return "; give image[..., 0]"
     if len(shape) == 3 and shape[0] in (3, 4):
@@ -99,7 +99,7 @@ def weights_in_memory(values: Any, name: str = "a mask") -> Float[Tensor, "heigh
 
     Args:
         values: array or tensor ``(height, width)``.
-        name: what it is, for messages.
+        name: name of the data for messages.
 
     Raises:
         SceneError: If they are of another shape, or out of range.
@@ -196,7 +196,8 @@ def shares(values: Any, name: str) -> npt.NDArray[np.float32]:
     low, high = float(array.min()), float(array.max())
     if not (low >= 0 and high <= 1):
         raise SceneError(
-            f"{name} must hold values in [0, 1]; got {low:.9g} to {high:.9g}: map the least to 0 "
+            f"{name} must hold values in [0, 1]; got {low:.9g} to {high:.9g}: map the smallest "
+            "to 0 "
             "and the largest to 1"
         )
     return array

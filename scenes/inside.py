@@ -28,7 +28,7 @@ def path_inside(folder: Path, name: str) -> Path:
         reason = getattr(error, "strerror", None) or error
         raise SceneError(f"{folder} names the file {name[:80]!r}: {reason}") from None
     if not is_inside:
-        link = " by a link; copy what it leads to" if (folder / name).is_symlink() else ""
+        link = " through a link; copy the linked file" if (folder / name).is_symlink() else ""
         raise SceneError(f"{folder} names a file outside itself, which is refused: {name}{link}")
     return path
 

@@ -67,9 +67,9 @@ def open_folder(folder: Path, *, max_pixels: int = MAX_PIXELS, size: int | None 
         raise SceneError(
             f"{folder} contains no posed images: no {', '.join(readers)} or sparse/0 is in it{more}"
         )
-    found = readers[present[0]]() if present else read_colmap(folder, models)
+    posed_images = readers[present[0]]() if present else read_colmap(folder, models)
     others = [*present[1:], *(str(model.relative_to(folder)) for model in models)]
     if present and others:
         note = f"poses are those of {present[0]}; not read: {', '.join(others)}"
-        found = replace(found, notes=[*found.notes, note])
-    return load_scene(folder, found, max_pixels=max_pixels, size=size)
+        posed_images = replace(posed_images, notes=[*posed_images.notes, note])
+    return load_scene(folder, posed_images, max_pixels=max_pixels, size=size)

@@ -95,7 +95,7 @@ def require_changed_data_refused(small: Small, capsys: pytest.CaptureFixture[str
     small.change()
     Path("run/metrics.json").unlink()
     assert train_fit.main(["--resume", "run"]) == 2
-    assert "has changed since the run began" in capsys.readouterr().err
+    assert "has changed since the run started" in capsys.readouterr().err
 
 
 def require_rendered(kind: str, small: Small, capsys: pytest.CaptureFixture[str]) -> None:

@@ -391,7 +391,7 @@ print(
 # - `python train_fit.py --image photo.jpg --bands 10` does section 1 with your photograph, and
 #   makes a page of it.
 # - `python train_fit.py --sequence topics` trains a Transformer without and with positions.
-# - The documentation's page *Why sinusoids* has the argument from the beginning.
+# - The documentation's page *Why sinusoids* checks what is usually said.
 # - [Tancik et al. 2020](https://arxiv.org/abs/2006.10739) derive the kernel; [Mildenhall et al.
 #   2020](https://arxiv.org/abs/2003.08934) and [Vaswani et al.
 #   2017](https://arxiv.org/abs/1706.03762) introduced the two encodings.

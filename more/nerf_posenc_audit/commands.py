@@ -18,13 +18,13 @@ def identify(
     shape: tuple[int, ...] | None = None,
     expected: str | None = None,
 ) -> int:
-    """Find the preset that gave an output.
+    """Find the preset that computes a given output.
 
     Args:
-        file: A .npz, .safetensors or .json file of arrays: output; x, what was rotated, of a
-            rotation; positions.
-        shape: Sizes of the grid, without positions.
-        expected: Name of a preset: say what differs from it.
+        file: A .npz, .safetensors or .json file with the arrays output, positions and, for a
+            rotation, its input x.
+        shape: Sizes of the grid, if the file has no positions.
+        expected: Name of a preset; the differences from it are printed.
 
     Returns:
         0, or 1 if nothing gives exactly this output.
@@ -44,7 +44,7 @@ def check(files: tyro.conf.Positional[tuple[Path, ...]]) -> int:
     """Compare the outputs of a port with its presets.
 
     Args:
-        files: Files that the command vectors wrote, each with the output of the port.
+        files: Files of the command vectors, with the output of the port added to each.
 
     Returns:
         0 if all are right; 1 if one is wrong, 2 if one cannot be read.
@@ -69,17 +69,17 @@ def _check(file: Path) -> int:
 
 
 def vectors(text: tyro.conf.Positional[str] = "", *, out: Path) -> None:
-    """Write what presets compute, one JSON file each, to check a port with.
+    """Write the outputs of presets, one JSON file each, to check a port with.
 
     Args:
-        text: Only the presets that mention it; all by default.
-        out: Folder of the files.
+        text: Write only the presets that mention this text (default: all).
+        out: Folder to write to.
 
     Raises:
         UsageError: If no preset mentions the text, or a file cannot be written.
     """
-    found = [one.name for one in find_encodings(text)] if text else list(PRESETS)
-    names, count = [name for name in found if name in PRESETS], 0
+    matching = [one.name for one in find_encodings(text)] if text else list(PRESETS)
+    names, count = [name for name in matching if name in PRESETS], 0
     if not names:
         raise UsageError(f"no preset mentions {text!r}; python -m nerf_posenc find lists all")
     try:

@@ -94,7 +94,7 @@ def _rotary(name: str, preset: Preset) -> dict[str, Any]:
 def _tolerance(
     waves: Sequence[Pair] | Sequence[Column], positions: Tensor, size: float = 1.0
 ) -> float:
-    """What float32 makes of the largest angle, above that of sines and cosines."""
+    """Rounding error of float32 at the largest angle, above that of sines and cosines."""
     reach = positions.reshape(len(positions), -1).abs().amax(dim=0)
     largest = max(float(reach[wave.axis]) * abs(wave.band or 0.0) for wave in waves)
     return _TOLERANCE + torch.finfo(torch.float32).eps * largest * size
@@ -189,7 +189,7 @@ def _from_json(path: Path) -> dict[str, Any]:
     try:
         values = json.loads(path.read_text())
     except ValueError as error:  # Of the text or its encoding.
-        raise ValueError(f"{path} is no JSON: {error}") from None
+        raise ValueError(f"{path} is not JSON: {error}") from None
     if not isinstance(values, dict) or not isinstance(values.get("inputs", {}), dict):
         raise ValueError(f"{path} must be an object with the array output")
     values = {**values, **values.get("inputs", {})}
@@ -249,7 +249,7 @@ def check_file(path: Path) -> tuple[bool, str]:
     """
     values = read_arrays(path)
     if values.get("format") != FORMAT or "preset" not in values:
-        raise ValueError(f"{path} is no vector: it lacks the format {FORMAT!r} or a preset")
+        raise ValueError(f"{path} is not a test vector: it lacks the format {FORMAT!r} or a preset")
     name, output = str(values["preset"]), values["output"].double()
     exact = make_vector(name)
     inputs = {key: values[key] for key in exact["inputs"] if key in values}

@@ -31,7 +31,7 @@ class Match:
 
     Attributes:
         name: name of the preset or the encoder that it is, or is nearest to.
-        changes: what differs from the preset, in words; empty if nothing does.
+        changes: differences from the preset, in words; empty if there are none.
         line: code that reproduces the output.
         error: largest difference from the output.
         tolerance: largest difference that rounding explains: 1e-4, and more for an output in half
@@ -51,7 +51,7 @@ class Match:
 
     def __str__(self) -> str:
         kind = self.name + (f" with {', '.join(self.changes)}" if self.changes else "")
-        verdict = "is it" if self.is_exact else "is not it"
+        verdict = "is the encoding" if self.is_exact else "is not the encoding"
         lines = [self.line, *(f"# {statement}" for statement in imports_of(self.line))]
         code = "".join(f"\n    {line}" for line in lines)
         return f"{kind}: {verdict}, largest difference {self.error:.1e}{code}"
@@ -76,7 +76,7 @@ def identify(
     the middle of a head.
 
     Args:
-        output: what the other implementation gave, ``(length, width)``: one head of one sequence.
+        output: output of the other implementation, ``(length, width)``: one head of one sequence.
             20 positions are enough; on a grid of as many rows as columns axis orders may look
             alike. Or a module or function that gives it for positions, which are 0 to 63 if none
             are given.

@@ -1,4 +1,4 @@
-"""What an encoder does, as plain numbers: the pairs that it rotates, or the wave of each column."""
+"""An encoder as plain numbers: the pairs that it rotates, or the wave of each column."""
 
 import math
 from typing import NamedTuple

@@ -41,8 +41,10 @@ ERROR = Measure(
     "",
     4,
     higher_is_better=False,
-    meaning="Distance of the found homographies from the true ones, each as 8 numbers of sl(3): "
-    "mean over the patches of its Euclidean norm, as in BARF",
+    meaning=(
+        "Mean Euclidean distance between the found and the true homographies of the patches, "
+        "each as 8 numbers of sl(3), as in BARF"
+    ),
 )
 PATCH_PSNR = Measure(
     "patch_psnr_db", "PSNR of the patches", "dB", 2, meaning="-10 log10(MSE) over the patches"
@@ -78,17 +80,17 @@ _COLORS = ((0.9, 0.1, 0.1), (0.2, 0.6, 1.0), (0.6, 0.2, 0.9), (1.0, 0.8, 0.1), (
 class AlignOptions(PixelOptions):
     """Fit an image and the unknown positions of its patches.
 
-    Encodings: none fourier gaussian hash lines; fourier-eased hash-eased lines-eased open from
-    coarse to fine.
+    Encodings: none fourier gaussian hash lines; the encodings fourier-eased hash-eased
+    lines-eased open from coarse to fine.
 
     Example: train_fit.py --align photo.jpg
     """
 
     align: str = "cat"
-    """Image file, or a bundled sample."""
+    """Image file or bundled image."""
 
     disturbance: Annotated[float, Range(0, 0.5)] = 0.1
-    """Size of the unknown homographies: standard deviation in sl(3), with shifts of twice it."""
+    """Standard deviation of the unknown homographies in sl(3); shifts have twice as much."""
 
     def check(self) -> None:
         """Check ranges, and that the encodings suit an image."""
@@ -119,7 +121,7 @@ class AlignedImage(nn.Module):
         self.register_buffer("reach", reach)
         self.is_eased = is_eased
         self.warps = nn.Parameter(torch.zeros(_NUM_PATCHES - 1, 8))
-        # Saved with the fit, so that it goes on where it was.
+        # Saved with the fit, so that a resumed fit continues from here.
         self.register_buffer("progress", torch.zeros(()))
 
     def homographies(self) -> Float[Tensor, "patches 8"]:
@@ -171,9 +173,10 @@ class AlignKind(CoordinateKind[AlignOptions]):
     Options = AlignOptions
     in_dim, out_dim = 2, 3
     about = (
-        "The network has to find the image and the positions of its patches at once. It can follow "
-        "the slope of what it has learned: with raw coordinates that is a blur, with all bands at "
-        "once it points to the nearest stripe, and from coarse to fine it leads home."
+        "The network learns the image and the positions of its patches at once. The positions "
+        "follow the gradient of the learned image. On raw coordinates that image is a blur; with "
+        "all bands at once the gradient points to the nearest stripe; from coarse to fine it "
+        "leads to the right position."
     )
     citations = (
         "@inproceedings{lin2021barf, title={BARF: Bundle-Adjusting Neural Radiance Fields}, "
@@ -189,7 +192,9 @@ class AlignKind(CoordinateKind[AlignOptions]):
         image = image if options.size is None else image.resized(options.size)
         self.image = unit_range(image.pixels).float()
         height, width, _ = self.image.shape
-        require(min(height, width) >= 32, f"--align {options.align}: 32 x 32 pixels are needed")
+        require(
+            min(height, width) >= 32, f"--align {options.align}: at least 32 x 32 pixels are needed"
+        )
         self.title, self.source = printable(image.name), printable(image.source)
         self.notes_on_data = image.notes
         self.size = width, height
@@ -224,18 +229,18 @@ class AlignKind(CoordinateKind[AlignOptions]):
         """
         signs = torch.tensor([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]])
         corners = signs * self.grid.amax(0)
-        found = [torch.zeros(8)]
+        warps = [torch.zeros(8)]
         for sign in signs:
             shift = 2 * size * torch.cat([sign, torch.zeros(6)])
             for attempt in range(1000):
-                # Smaller and smaller ones, should an image leave no room.
+                # Try smaller and smaller displacements if the image leaves no room.
                 drawn = size * torch.randn(8, generator=generator) + shift
                 drawn *= 0.99 ** (attempt // 20)
                 placed = warped(corners, drawn[None], torch.zeros(4, dtype=torch.long))
                 if bool((placed.abs() <= self._edges()).all()):
                     break
-            found.append(drawn)
-        return torch.stack(found)
+            warps.append(drawn)
+        return torch.stack(warps)
 
     def summary(self, config: AlignOptions) -> list[str]:
         """Source and size, and what is unknown."""
@@ -244,7 +249,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
         return [
             f"image    {self.source}, {width} x {height}",
             f"patches  {_NUM_PATCHES} of {side} x {side}, {_NUM_PATCHES - 1} of them displaced by "
-            f"{float(self.truth[1:].norm(dim=-1).mean()):.2f} in the mean",
+            f"{float(self.truth[1:].norm(dim=-1).mean()):.2f} on average",
         ]
 
     def digest(self) -> str:
@@ -392,8 +397,8 @@ class AlignKind(CoordinateKind[AlignOptions]):
             strict=True,
         )
         for points, patches, values in parts:
-            found = model((points.to(device), patches.to(device))).float().clamp(0, 1).cpu()
-            total += float((found - values).double().square().sum())
+            predicted = model((points.to(device), patches.to(device))).float().clamp(0, 1).cpu()
+            total += float((predicted - values).double().square().sum())
         height, width, _ = self.image.shape
         image = self._rendered(model, (width, height))
         scores = {
@@ -404,7 +409,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
         places = self._outlined(self.truth, self.image), self._outlined(model, image)
         views = [
             View(self.title, self.image, image),
-            View(f"{self.title}, where the patches are", *places),
+            View(f"{self.title}, positions of the patches", *places),
         ]
         curve = Curve(
             "Error of each patch",
@@ -420,7 +425,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
     def notes(self, results: Sequence[Result], config: AlignOptions) -> Iterator[str | Doubt]:
         """Say how far the patches were in the beginning, and name fits that left them there."""
         start = float(self.truth.norm(dim=-1).mean())
-        yield f"the warp error, a mean over all patches, was {start:.4f} in the beginning"
+        yield f"the warp error, a mean over all patches, was {start:.4f} at the start"
         for fit in results:
             if fit.is_complete and fit.scores[ERROR.name] > start / 2 > 0:
                 error = fit.scores[ERROR.name]
@@ -453,7 +458,7 @@ def warped(
     """
     h1, h2, h3, h4, h5, h6, h7, h8 = homographies.unbind(-1)
     rows = torch.stack([h5, h3, h1, h4, -h5 - h6, h2, h7, h8, h6], dim=-1)
-    # Of plain indices the gradient is summed in any order by several threads.
+    # With plain indexing, threads would sum the gradient in any order.
     matrices = torch.matrix_exp(rows.view(-1, 3, 3)).index_select(0, patches)
     x, y, w = (
         matrices[:, i, 0] * points[:, 0] + matrices[:, i, 1] * points[:, 1] + matrices[:, i, 2]

@@ -41,12 +41,15 @@ SNR = Measure(
     "SNR",
     "dB",
     2,
-    meaning="10 log10 of the energy of the samples over that of their error, all channels together",
+    meaning=(
+        "10 log10 of the energy of the samples divided by the energy of the error, over all "
+        "channels"
+    ),
 )
 
 _CHUNK = 1 << 15
 _PREVIEW_SECONDS = 4.0
-# Of a grid for each sample, by default; SIREN's network has 0.64 parameters for each of Bach's.
+# Default parameters of a grid per sample; SIREN's network has 0.64 for its sound by Bach.
 _VALUES_PER_SAMPLE = 0.625
 _FEWEST_PARAMETERS = 20_000
 # Width of the features of a hash grid, of which each of 8 levels has 4.
@@ -59,17 +62,17 @@ _MAX_RENDERED = 1 << 27
 class AudioOptions(CoordinateOptions):
     """Fit a sound without and with an encoding.
 
-    Encodings: none fourier gaussian hash lines, and networks that need none: siren finer
+    Encodings: none fourier gaussian hash lines; networks that need no encoding: siren finer
     gauss wire mfn.
 
     Example: train_fit.py --audio song.wav --duration 5
     """
 
     audio: Annotated[str, InMemory] = PHRASE
-    """WAV, FLAC or OGG file; or phrase, which is synthesized."""
+    """WAV, FLAC or OGG file, or phrase, a synthesized melody."""
 
     duration: Annotated[float | None, Range(0, is_open=True)] = None
-    """Seconds from the beginning that are fitted; all of them by default."""
+    """Fit only the first N seconds (default: the whole sound)."""
 
     def check(self) -> None:
         """Check ranges, and that the encodings suit a sound."""
@@ -86,7 +89,7 @@ class AudioKind(CoordinateKind[AudioOptions]):
     in_dim = 1
     about = (
         "A sound is a function of time alone, and nearly all of it is high frequencies: a network "
-        "on raw time finds silence, and an encoding decides how high a pitch it can follow."
+        "on raw time learns silence, and the encoding decides how high a pitch it can learn."
     )
     citations = (
         *CITATIONS,
@@ -108,11 +111,11 @@ class AudioKind(CoordinateKind[AudioOptions]):
         self.peak = float(self.sound.samples.abs().max())
         if self.peak > 1:
             self.notes_on_data = (
-                f"samples reach {self.peak:.3g}, beyond full scale: files keep them as 32-bit "
-                "floats, and the page plays all sounds softer alike",
+                f"samples reach {self.peak:.3g}, beyond full scale; files store them as 32-bit "
+                "floats, and the page reduces the volume of all sounds equally",
             )
         self.times = sample_times(length, length)
-        # The batches hold values in [0, 1]: the error over the energy of what is fitted.
+        # Batches hold values in [0, 1]: divide the error by the energy of the fitted values.
         power = float((self._scaled(self.sound.samples) - 0.5).square().mean())
         self.training = TrainingScore(SNR, lambda loss: psnr_from_mse(loss / power))
 
@@ -129,7 +132,7 @@ class AudioKind(CoordinateKind[AudioOptions]):
             inner = (depth - 1) * width * (width + 1)
             return (_GRID_FEATURES + 1) * width + inner + (width + 1) * self.out_dim
 
-        # The network takes a quarter of them at most, and the grid all others.
+        # The network gets at most a quarter of the parameters, and the grid the others.
         suiting = [width for width in range(1, widest + 1) if count(width) <= most // 4]
         width = max(suiting, default=1)
         return replace(model, width=width, num_features=most - count(width))
@@ -186,7 +189,7 @@ class AudioKind(CoordinateKind[AudioOptions]):
         """Batches of shuffled samples."""
         device = torch.device(config.device)
         times, values = self.times[:, None].to(device), self._scaled(self.sound.samples).to(device)
-        shown = round(min(self.seconds, _PREVIEW_SECONDS) * self.sound.rate)
+        preview_samples = round(min(self.seconds, _PREVIEW_SECONDS) * self.sound.rate)
         return self.trained(
             model,
             description,
@@ -194,8 +197,8 @@ class AudioKind(CoordinateKind[AudioOptions]):
             ShuffledBatches(times, values, config.batch_size, seed=config.seed),
             facts={"rate": self.sound.rate, "peak": self.peak},
             captured=True,
-            preview=lambda: [self._drawn(_played(model, times[:shown], self.peak))],
-            originals=[self._drawn(self.sound.samples[:shown])],
+            preview=lambda: [self._drawn(_played(model, times[:preview_samples], self.peak))],
+            originals=[self._drawn(self.sound.samples[:preview_samples])],
         )
 
     def _scaled(self, samples: Tensor) -> Tensor:
@@ -218,8 +221,10 @@ class AudioKind(CoordinateKind[AudioOptions]):
             [ratio for _, ratio in by_octave],
             log_x=True,
             section="Frequency content",
-            about="Signal-to-noise ratio within each octave, up to half the sampling rate; 0 dB is "
-            "that of silence.",
+            about=(
+                "Signal-to-noise ratio within each octave, up to half the sampling rate; "
+                "silence scores 0 dB."
+            ),
         )
         sound = Sound(self.title, truth, values, self.sound.rate)
         scores = {SNR.name: snr(values, truth)}
@@ -234,23 +239,26 @@ class AudioKind(CoordinateKind[AudioOptions]):
                 yield Doubt(fit.name, reason, "Try more --steps")
 
     @classmethod
-    def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> RenderedFile:
+    def render(cls, path: Path, device: torch.device, given: Mapping[str, Any]) -> RenderedFile:
         """Render a sound at any sampling rate."""
         fit = load_fit(path, device=device)
         assert isinstance(fit, CoordinateFit)
         try:
-            own, peak = int(fit.facts["rate"]), float(fit.facts["peak"])
+            fitted_rate, peak = int(fit.facts["rate"]), float(fit.facts["peak"])
             (length,) = fit.size
-            require(1 <= own <= 1_000_000 and 0 < peak < 1e6, f"{path} has an absurd rate or peak")
+            require(
+                1 <= fitted_rate <= 1_000_000 and 0 < peak < 1e6,
+                f"{path} has an invalid rate or peak",
+            )
         except (KeyError, TypeError, ValueError):
             raise CheckpointError(f"{path} contains no fit of a sound") from None
-        rate = asked["rate"] or own
-        count = max(1, round(length * rate / own))
+        rate = given["rate"] or fitted_rate
+        count = max(1, round(length * rate / fitted_rate))
         require(
             count * fit.options.out_dim <= _MAX_RENDERED,
             f"--rate {rate}: {count:,} samples are too many; give a smaller one",
         )
-        times = sample_times(count, length * rate / own)[:, None].to(device)
+        times = sample_times(count, length * rate / fitted_rate)[:, None].to(device)
         samples = _played(fit.model, times, peak)
 
         def write(file: Path) -> None:

@@ -45,18 +45,18 @@ _MAX_FRAMES = 10_000
 class ClipOptions(CoordinateOptions):
     """Fit a short video without and with an encoding.
 
-    Encodings: none fourier gaussian hash lines, and networks that need none: siren finer
+    Encodings: none fourier gaussian hash lines; networks that need no encoding: siren finer
     gauss wire mfn.
 
     Example: train_fit.py --clip film.mp4
     """
 
     clip: str = SPHERES
-    """Animated GIF, WebP or PNG, or with the extra video an MP4 and the like; or spheres,
-    which turn."""
+    """Animated GIF, WebP or PNG; with the extra video also MP4 and similar files; or spheres,
+    a built-in clip of turning spheres."""
 
     num_frames: Annotated[int, Range(2, 1000)] = 32
-    """Frames from the beginning that are fitted."""
+    """Number of frames to fit, from the beginning of the clip."""
 
     size: Annotated[int, Range(8, 2048)] = 64
     """Reduce frames to N pixels along their longer side."""
@@ -75,8 +75,8 @@ class ClipKind(CoordinateKind[ClipOptions]):
     rendered_by = ("size", "scale", "rate")
     in_dim, out_dim = 3, 3
     about = (
-        "A clip is a function of a place and a moment. What moves fast is a high frequency in "
-        "time, as fine detail is one in space, and raw coordinates blur both."
+        "A clip is a function of position and time. Fast motion is a high frequency in time, as "
+        "fine detail is in space, and raw coordinates blur both."
     )
     citations = CITATIONS
 
@@ -145,27 +145,31 @@ class ClipKind(CoordinateKind[ClipOptions]):
 
     def evaluate(self, fit: Fit[ClipOptions]) -> Evaluation:
         """Scores, the clip beside its reconstruction, its middle frame and a row over time."""
-        found = self._frames(fit.model, torch.device(fit.config.device), slice(None))
+        reconstruction = self._frames(fit.model, torch.device(fit.config.device), slice(None))
         truth = self.clip.frames
-        by_frame = [psnr(ours, theirs) for ours, theirs in zip(found, truth, strict=True)]
-        similar = [ssim(ours, theirs) for ours, theirs in zip(found, truth, strict=True)]
+        by_frame = [psnr(ours, theirs) for ours, theirs in zip(reconstruction, truth, strict=True)]
+        similar = [ssim(ours, theirs) for ours, theirs in zip(reconstruction, truth, strict=True)]
         middle, row = self.size[2] // 2, self.size[1] // 2
-        curve = Curve("PSNR of each frame", "frame", "PSNR (dB)", list(range(len(found))), by_frame)
+        curve = Curve(
+            "PSNR of each frame", "frame", "PSNR (dB)", list(range(len(reconstruction))), by_frame
+        )
         return Evaluation(
             {
-                PSNR.name: psnr_from_mse(float(mse(found, truth))),
+                PSNR.name: psnr_from_mse(float(mse(reconstruction, truth))),
                 SSIM.name: sum(similar) / len(similar),
             },
             [
-                View(f"{self.title}, the middle frame", truth[middle], found[middle]),
+                View(f"{self.title}, the middle frame", truth[middle], reconstruction[middle]),
                 View(
                     f"{self.title}, the middle row over time",
                     truth[:, row],
-                    found[:, row],
+                    reconstruction[:, row],
                     is_section=True,
                 ),
                 Video(
-                    "Original and fit", torch.cat([truth, found], 2), max(1, round(self.clip.rate))
+                    "Original and fit",
+                    torch.cat([truth, reconstruction], 2),
+                    max(1, round(self.clip.rate)),
                 ),
                 curve,
             ],
@@ -176,20 +180,20 @@ class ClipKind(CoordinateKind[ClipOptions]):
         return doubts_of_flat_fits(results, constant_psnr(self.clip.frames), config)
 
     @classmethod
-    def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
+    def render(cls, path: Path, device: torch.device, given: Mapping[str, Any]) -> Rendered:
         """Render a clip at any size and frame rate."""
         fit = load_fit(path, device=device)
         assert isinstance(fit, CoordinateFit)
         try:
-            own = float(fit.facts["rate"])
+            fitted_rate = float(fit.facts["rate"])
             width, height, count = fit.size
-            require(0 < own <= 1000, f"{path} has an absurd frame rate")
+            require(0 < fitted_rate <= 1000, f"{path} has an invalid frame rate")
         except (KeyError, TypeError, ValueError):
             raise CheckpointError(f"{path} contains no fit of a clip") from None
-        longest = asked["size"] or max(1, round(max(width, height) * (asked["scale"] or 1.0)))
-        scale, rate = longest / max(width, height), asked["rate"] or own
+        longest = given["size"] or max(1, round(max(width, height) * (given["scale"] or 1.0)))
+        scale, rate = longest / max(width, height), given["rate"] or fitted_rate
         width, height = max(1, round(width * scale)), max(1, round(height * scale))
-        count = max(1, round(count * rate / own))
+        count = max(1, round(count * rate / fitted_rate))
         require(count <= _MAX_FRAMES, f"--rate {rate}: {count:,} frames are too many; give less")
         frames = (
             values_at(fit.model, frame_points(width, height, time), device).view(-1, width, 3)

@@ -34,20 +34,21 @@ _VARIED = 0.05
 class PhotosOptions(ViewsOptions):
     """Fit a radiance field to photographs without poses.
 
-    Encodings: those of --scene.
+    Encodings: the same as for --scene.
 
     Example: train_fit.py --photos FOLDER --seconds 300
     """
 
     photos: str = ""
-    """Folder of photographs, or a video, of something that does not move; or room for 40 of a room
-    that are rendered. Cameras are kept in a folder capture-... beside the run, for --scene."""
+    """Folder of photographs, or a video, of something that does not move; room renders 40
+    photographs of a room. The cameras are saved beside the run in a folder capture-..., which
+    --scene takes."""
 
     size: int | None = _SIZE
-    """Longer side in pixels of the views that are fitted; cameras are found at 1600."""
+    """Longer side of the fitted views in pixels; the cameras are computed at 1600."""
 
     field: FieldOption = "auto"
-    """Field as for --scene; auto is the one for the best images."""
+    """Radiance field, as for --scene; auto is the one that gives the best images."""
 
 
 class PhotosKind(ViewsKind[PhotosOptions]):
@@ -60,7 +61,7 @@ class PhotosKind(ViewsKind[PhotosOptions]):
     def open(cls, options: PhotosOptions) -> Self:
         """Open views whose cameras COLMAP has found, now or before."""
         photos = Path(options.photos)
-        # Beside the run, where it is found from any folder.
+        # Stored beside the run, so that it is found from any folder.
         runs = _RUNS if options.out is None else options.out.parent
         folder = runs
         try:
@@ -79,7 +80,7 @@ class PhotosKind(ViewsKind[PhotosOptions]):
                 )
         except KeyboardInterrupt:
             if folder != runs:
-                say("", f"{folder} is kept: the same command goes on from there")
+                say("", f"{folder} is kept; the same command continues from there")
             raise
         except OSError as error:
             raise UsageError(
@@ -101,8 +102,8 @@ class PhotosKind(ViewsKind[PhotosOptions]):
         if config.exposure or not varies:
             return config
         config.log(
-            "exposure the photographs show the same points "
-            f"{self._brightness_spread:.0%} apart in brightness; a gain is learned for each"
+            "exposure the same points differ by {self._brightness_spread:.0%} in brightness "
+            "between photographs; one gain per photograph is learned"
         )
         return replace(config, exposure=True)
 

@@ -44,7 +44,7 @@ from scenes.reading.worker import read_file
 
 PHANTOM = "shepp-logan"
 
-# Rec. 709, for color images.
+# Luma weights of Rec. 709, for color images.
 _LUMA = (0.2126, 0.7152, 0.0722)
 _REFERENCES = {"back-projection": back_projection, "sart": algebraic_reconstruction}
 # Octaves between the last band and the side of a slice: from 20 projections of the phantom, one
@@ -54,7 +54,7 @@ _OCTAVES_BELOW = 4
 _SIGMA = 4.0
 # Peak learning rate; an image's is too high, 5 to 8 dB worse for networks without a grid.
 _LR = 0.02
-# By the number of coordinates: a volume has more to learn.
+# Steps by the number of coordinates: a volume needs more.
 _STEPS = {2: 500, 3: 1500}
 # Samples of a batch of lines.
 _SAMPLES = 1 << 15
@@ -67,19 +67,20 @@ _PREVIEW_SIDE = 128
 
 @dataclass(frozen=True, kw_only=True)
 class ScanOptions(PixelOptions):
-    """Fit a slice or volume that its projections show.
+    """Reconstruct a slice or a volume from its projections.
 
-    Encodings: none fourier gaussian hash lines, and networks that need none: siren finer
+    Encodings: none fourier gaussian hash lines; networks that need no encoding: siren finer
     gauss wire mfn.
 
     Example: train_fit.py --scan slice.png --projections 40
     """
 
     scan: Annotated[str, InMemory] = PHANTOM
-    """Gray image, or .npy slice or volume of values in [0, 1]; or shepp-logan, the phantom."""
+    """Gray image, .npy slice or volume with values in [0, 1], or shepp-logan, a built-in
+    phantom."""
 
     projections: Annotated[int, Range(1, 10_000)] = 20
-    """Parallel projections of every slice, at equal angles over half a turn."""
+    """Number of parallel projections of each slice, evenly spaced over 180 degrees."""
 
     def check(self) -> None:
         """Check ranges, and that the encodings suit a scan."""
@@ -100,13 +101,14 @@ class ScanKind(CoordinateKind[ScanOptions]):
     name = "scan"
     Options = ScanOptions
     rendered_by = ("size", "scale", "rate")
-    # Of integrals, which tell little of the slice.
+    # Score of the line integrals, which says little about the slice.
     training = TrainingScore(
         Measure("projections_db", "PSNR of the projections", "dB"), psnr_from_mse
     )
     about = (
-        "A scanner does not see a slice but the sums along lines through it. With few projections "
-        "many slices have the same sums, and the encoding decides which of them the network finds."
+        "A scanner measures sums along lines through a slice, not the slice. With few "
+        "projections many slices have the same sums, and the encoding decides which of them the "
+        "network finds."
     )
     citations = CITATIONS
 
@@ -122,7 +124,7 @@ class ScanKind(CoordinateKind[ScanOptions]):
         normals = torch.tensor([[math.cos(a), -math.sin(a)] for a in self.radians.tolist()])
         offsets = pixel_centers(self.side).repeat(options.projections)
         plane = torch.cat([normals.repeat_interleave(self.side, dim=0), offsets[:, None]], dim=-1)
-        # Along each line as many samples as the slice has pixels.
+        # Each line has as many samples as the slice has pixels along a side.
         middles = torch.full((1, self.side), 0.5)
         self.integrals = torch.cat(
             [
@@ -151,7 +153,7 @@ class ScanKind(CoordinateKind[ScanOptions]):
 
     def resolve(self, options: ScanOptions) -> ScanOptions:
         """Choose encodings, bands, sigma, steps and batches by the size of a slice."""
-        # What few projections do not tell is left smooth: fewer bands than for the slice itself.
+        # Few projections leave fine detail open, so fewer bands than for the slice itself.
         bands = max(1, math.floor(math.log2(self.side)) - _OCTAVES_BELOW)
         return with_defaults(
             options,
@@ -177,7 +179,7 @@ class ScanKind(CoordinateKind[ScanOptions]):
         def draw(step: int) -> tuple[tuple[Tensor, Tensor], Tensor]:
             generator = torch.Generator(device).manual_seed(seed * 1_000_003 + step)
             rows = torch.randint(len(lines), (size,), generator=generator, device=device)
-            # Samples jittered within their bins see all of a line in the end.
+            # Samples are jittered within their bins, so that they cover all of a line over time.
             offsets = torch.rand(size, side, generator=generator, device=device)
             return (lines[rows], offsets), integrals[rows]
 
@@ -228,7 +230,7 @@ class ScanKind(CoordinateKind[ScanOptions]):
 
     def references(self, config: ScanOptions) -> Mapping[str, Callable[[], Result]]:
         """Filtered back-projection and SART of the same projections, slice by slice."""
-        # Sums over pixels, where the integrals are means over the diameter.
+        # Convert means over the diameter to sums over pixels.
         sinograms = self.integrals.view(-1, config.projections, self.side) * self.side
         degrees = self.radians.rad2deg()
 
@@ -241,17 +243,17 @@ class ScanKind(CoordinateKind[ScanOptions]):
         }
 
     @classmethod
-    def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
+    def render(cls, path: Path, device: torch.device, given: Mapping[str, Any]) -> Rendered:
         """Render a slice at any resolution, or all slices of a volume as frames."""
         fit = load_fit(path, device=device)
         assert isinstance(fit, CoordinateFit)
-        side = asked["size"] or max(1, round(fit.size[0] * (asked["scale"] or 1.0)))
+        side = given["size"] or max(1, round(fit.size[0] * (given["scale"] or 1.0)))
         heights = torch.empty(1, 0)
         if len(fit.size) == 3:
             depth = max(1, round(fit.size[2] * side / fit.size[0])) if fit.size[2] > 1 else 1
             heights = slice_heights(depth, side)[:, None]
         frames = (gray(_slice(fit.model, _points(side, z).to(device))) for z in heights)
-        rate = asked["rate"] or SLICES_PER_SECOND
+        rate = given["rate"] or SLICES_PER_SECOND
         return Rendered((side, side), f"{path.stem}-{side}x{side}", frames, len(heights), rate)
 
 
@@ -322,7 +324,7 @@ def _slice(model: nn.Module, points: Float[Tensor, "pixels _axes"]) -> Float[Ten
 
 
 def _is_inside(points: Float[Tensor, "pixels _axes"]) -> Bool[Tensor, "pixels 1"]:
-    """Which points lie in the disk."""
+    """Whether each point lies in the disk."""
     return points[:, :2].square().sum(-1, keepdim=True) <= 1
 
 
@@ -352,8 +354,8 @@ def _opened(options: ScanOptions) -> tuple[Float[Tensor, "depth side side"], int
     require(
         depth <= _MOST_SLICES and count <= _MOST_SAMPLES,
         f"--scan {name}: {options.projections} projections of {depth:,} x {side} x {side} pixels "
-        f"take {count:,} samples, more than {_MOST_SAMPLES:,}, or slices, more than "
-        f"{_MOST_SLICES:,}; give a smaller --size or fewer --projections",
+        f"take {count:,} samples; the limits are {_MOST_SAMPLES:,} samples and {_MOST_SLICES:,} "
+        "slices; give a smaller --size or fewer --projections",
     )
     # Centered in a square of its longer side.
     longer = max(height, width)
@@ -365,7 +367,9 @@ def _opened(options: ScanOptions) -> tuple[Float[Tensor, "depth side side"], int
         values[None, None], shape, mode="area" if side < longer else smooth
     ).view(-1, side, side)
     values = values * _is_inside(_points(side, torch.empty(0))).view(side, side)
-    require(bool(values.any()), f"--scan {name} is 0 everywhere in its disk: nothing to find")
+    require(
+        bool(values.any()), f"--scan {name} is 0 everywhere in its disk; there is nothing to fit"
+    )
     return values, in_dim, notes
 
 
@@ -385,7 +389,7 @@ def _read(
         if name.lower().endswith(".npy"):
             values = read_file("scenes.reading.arrays:read_array", Path(name), max_pixels)
             return torch.from_numpy(values), ()
-        # What is transparent is empty.
+        # Transparent pixels are empty.
         image = open_image(name, max_pixels=max_pixels, background=0.0)
     except SceneError as error:
         raise UsageError(f"--scan: {error}") from None

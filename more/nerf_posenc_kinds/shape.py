@@ -47,8 +47,10 @@ CHAMFER = Measure(
     "1e-3",
     3,
     higher_is_better=False,
-    meaning="Mean distance from the fit's surface to the mesh and back, halved, in thousandths of "
-    "a unit; the longest side of the mesh is 1.6 units",
+    meaning=(
+        "Mean of the distances from the fit's surface to the mesh and from the mesh to that "
+        "surface, in thousandths of a unit; the longest side of the mesh is 1.6 units"
+    ),
 )
 NORMALS = Measure(
     "normal_error_deg",
@@ -71,7 +73,7 @@ _SURFACE_POINTS = 20_000
 _NODES = 128
 # The network's outputs lie in (0, 1), where 0.5 is the surface.
 _SPAN = 4.0
-# Relative errors are of the distance and this.
+# Added to distances before relative errors are computed.
 _FLOOR = 0.01
 _CHUNK = 1 << 14
 _AZIMUTHS = {"front": 0.5, "back": 0.5 + math.pi}
@@ -85,17 +87,18 @@ _PREVIEW_SIDE = 96
 class ShapeOptions(CoordinateOptions):
     """Fit a mesh's signed distance without and with an encoding.
 
-    Encodings: none fourier gaussian hash lines, and networks that need none: siren finer
+    Encodings: none fourier gaussian hash lines; networks that need no encoding: siren finer
     gauss wire mfn.
 
     Example: train_fit.py --shape bunny.ply
     """
 
     shape: str = BRICK
-    """OBJ, PLY, STL, OFF or GLB file; or brick, a toy brick in closed form."""
+    """OBJ, PLY, STL, OFF or GLB file, or brick, a built-in toy brick."""
 
     eikonal: Annotated[float, Range(0)] = 0.0
-    """Weight of the eikonal loss, (|gradient| - 1)^2 at the points of each batch; 0 for none."""
+    """Weight of the eikonal loss (|gradient| - 1)^2 at the points of each batch; 0 turns it
+    off."""
 
     def check(self) -> None:
         """Check ranges, and that the encodings suit a shape."""
@@ -177,13 +180,13 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
             if config.eikonal == 0:
                 return _distance(model, batch), batch.new_ones(1)
             batch = batch.detach().requires_grad_()
-            found = _distance(model, batch)
-            (slopes,) = torch.autograd.grad(found.sum(), batch, create_graph=True)
-            return found, slopes.norm(dim=-1)
+            distances = _distance(model, batch)
+            (slopes,) = torch.autograd.grad(distances.sum(), batch, create_graph=True)
+            return distances, slopes.norm(dim=-1)
 
         def loss(output: tuple[Tensor, Tensor], truth: Tensor) -> ShownLoss:
-            found, slopes = output
-            relative = ((found - truth).abs() / (truth.abs() + _FLOOR)).mean()
+            distances, slopes = output
+            relative = ((distances - truth).abs() / (truth.abs() + _FLOOR)).mean()
             return ShownLoss(relative + config.eikonal * (slopes - 1).square().mean(), relative)
 
         shape = self.shape
@@ -242,7 +245,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
     def _scores(
         self, query: Callable[[Tensor], Tensor], model: nn.Module, device: torch.device, seed: int
     ) -> dict[str, float]:
-        # Points that no fit has seen: those of the pool come from the seed itself.
+        # Points that are not in the training pool, which is drawn with the seed itself.
         generator = torch.Generator().manual_seed(seed + 1)
         low, high = self.shape.vertices.amin(0), self.shape.vertices.amax(0)
         points = low + (high - low) * torch.rand(_SCORED, 3, generator=generator)
@@ -287,7 +290,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
         vertices, faces = surface_mesh(lambda points: query(points.to(device)), nodes)
         require(
             len(faces) > 0,
-            f"{path} has no surface on a grid of {nodes} nodes per axis; take more --nodes, or "
+            f"{path} has no surface on a grid of {nodes} nodes per axis; give more --nodes, or "
             "train it longer",
         )
         return Mesh(vertices.double() * scale + center.double(), faces)

@@ -42,8 +42,8 @@ def slice_blocks(
     Args:
         title: name of the data.
         truth: the slices, the lowest first.
-        values: those of a fit.
-        shown: number of the slice that is shown.
+        values: slices of a fit.
+        shown: number of the slice to show.
         aspect: distance of the slices, relative to that of pixels.
         bands: frequency bands of the encoding, in rad per unit.
     """

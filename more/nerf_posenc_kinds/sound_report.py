@@ -42,13 +42,13 @@ class Sound:
     rate: int
 
 
-# Of a longer sound a page holds the beginning, of all channels together; 15 s of mono.
+# Maximum samples of a sound on the page, over all channels; 15 s of mono.
 _PAGE_SAMPLES = 15 * 44_100
 
 
 def wav_bytes(samples: Float[Tensor, "samples channels"], rate: int) -> bytes:
     """A WAV file of 16 bits; of 32-bit floats where samples lie beyond [-1, 1], which they keep."""
-    # Not at import: it brings 90 ms of scipy.
+    # Imported here since scipy takes 90 ms.
     from scipy.io import wavfile
 
     values = samples.float().cpu().numpy()
@@ -64,10 +64,10 @@ def shown_sounds(results: Sequence[Result], styles: dict[str, int]) -> list[dict
 
     Players clip what is beyond full scale: all of one title are made softer alike.
     """
-    found = [(result.label, each) for result in results for each in result.blocks(Sound)]
-    shown = []
-    for title in dict.fromkeys(each.title for _, each in found):
-        same = [(name, each) for name, each in found if each.title == title]
+    sounds = [(result.label, each) for result in results for each in result.blocks(Sound)]
+    groups = []
+    for title in dict.fromkeys(each.title for _, each in sounds):
+        same = [(name, each) for name, each in sounds if each.title == title]
         original, rate = same[0][1].original, same[0][1].rate
         louder = max(1.0, float(original.abs().max()))
         count = min(len(original), _PAGE_SAMPLES // original.shape[1])
@@ -78,7 +78,7 @@ def shown_sounds(results: Sequence[Result], styles: dict[str, int]) -> list[dict
             error = (image - of_original).abs()
             part = each.reconstruction[:count]
             entries.append(_entry(name, part / louder, rate, image, error, styles[name]))
-        shown.append(
+        groups.append(
             {
                 "title": title,
                 "seconds": count / rate,
@@ -87,7 +87,7 @@ def shown_sounds(results: Sequence[Result], styles: dict[str, int]) -> list[dict
                 "entries": entries,
             }
         )
-    return shown
+    return groups
 
 
 def _entry(
@@ -116,10 +116,13 @@ def write_sounds(folder: Path, results: Sequence[Result]) -> None:
             file = folder / pattern.format(result.name.stem)
             file.parent.mkdir(exist_ok=True)
             file.write_bytes(wav_bytes(sound.reconstruction, sound.rate))
-    found = [(result.label, sound) for result in results for sound in result.blocks(Sound)]
-    rows = [("original", found[0][1].original), *((n, s.reconstruction) for n, s in found)]
+    named_sounds = [(result.label, sound) for result in results for sound in result.blocks(Sound)]
+    rows = [
+        ("original", named_sounds[0][1].original),
+        *((n, s.reconstruction) for n, s in named_sounds),
+    ]
     images = [
-        [(name, color_mapped(spectrogram(samples, found[0][1].rate), "magma"))]
+        [(name, color_mapped(spectrogram(samples, named_sounds[0][1].rate), "magma"))]
         for name, samples in rows
     ]
     save_grid(folder / "comparison.png", images)

@@ -19,10 +19,10 @@ def back_projection(
         sinogram: sum of the values along each line, with a pixel's length as the unit.
         degrees: angle of each projection.
     """
-    found = skimage.transform.iradon(
+    reconstruction = skimage.transform.iradon(
         sinogram.T.double().numpy(), degrees.double().numpy(), circle=True
     )
-    return torch.from_numpy(np.ascontiguousarray(found)).float()
+    return torch.from_numpy(np.ascontiguousarray(reconstruction)).float()
 
 
 def algebraic_reconstruction(
@@ -35,7 +35,9 @@ def algebraic_reconstruction(
         degrees: angle of each projection.
     """
     columns, angles = sinogram.T.double().contiguous().numpy(), degrees.double().numpy()
-    found = None
+    reconstruction = None
     for _ in range(_PASSES):
-        found = skimage.transform.iradon_sart(columns, angles, image=found, clip=(0.0, 1.0))
-    return torch.from_numpy(np.ascontiguousarray(found)).float()
+        reconstruction = skimage.transform.iradon_sart(
+            columns, angles, image=reconstruction, clip=(0.0, 1.0)
+        )
+    return torch.from_numpy(np.ascontiguousarray(reconstruction)).float()

@@ -53,30 +53,31 @@ FITTED = Measure(
     meaning="PSNR over the slices that were fitted",
 )
 _FARTHEST = 1e6
-# Of a side: SSIM compares windows of so many pixels.
+# Minimum side in pixels, the window of SSIM.
 _LEAST = 11
 _MOST_RENDERED = 1 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
 class VolumeOptions(PixelOptions):
-    """Fit the voxels of a volume, and score between its slices.
+    """Fit every second slice of a volume, and score the others.
 
-    Encodings: none fourier gaussian hash lines, and networks that need none: siren finer
+    Encodings: none fourier gaussian hash lines; networks that need no encoding: siren finer
     gauss wire mfn.
 
     Example: train_fit.py --volume head.nii.gz
     """
 
     volume: Annotated[str, InMemory]
-    """.npy (depth, height, width) in [0, 1]; with the extra medical .nii, .nii.gz, or a
-    folder with one DICOM series."""
+    """.npy array (depth, height, width) with values in [0, 1]; with the extra medical also
+    .nii, .nii.gz, or a folder with one DICOM series."""
 
     spacing: Annotated[tuple[float, float, float] | None, Range(0, _FARTHEST, is_open=True)] = None
-    """Distance of samples along x, y and z; that of the file, 1 1 1 of .npy."""
+    """Distance between samples along x, y and z (default: that of the file, or 1 1 1 for
+    .npy)."""
 
     every: Annotated[int, Range(1, 64)] = 2
-    """Fit every Nth slice and score the others; 1 fits and scores all."""
+    """Fit every Nth slice and score the others; 1 fits and scores all slices."""
 
     def check(self) -> None:
         """Check ranges, and that the encodings suit a volume."""
@@ -113,12 +114,14 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         low, high = facts["range"]
         notes = [f"values of {low:.6g} to {high:.6g} count as 0 to 1"] * ((low, high) != (0, 1))
         if facts.get("left_out"):
-            notes.append(f"{facts['left_out']} files of the folder are no DICOM, and left out")
+            notes.append(
+                f"{facts['left_out']} files of the folder are not DICOM files and are left out"
+            )
         self.notes_on_data = tuple(notes)
         number = torch.arange(depth)
         self.is_fitted = number % options.every == 0
         self.start = self.slices[self.is_fitted].mean().view(1)
-        # Beyond the last fitted slice nothing is between two of them.
+        # Slices beyond the last fitted one do not lie between two fitted slices.
         last = int(number[self.is_fitted].max())
         self.is_scored = ~self.is_fitted & (number < last) if options.every > 1 else self.is_fitted
         if options.every > 1:
@@ -211,11 +214,13 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
     def evaluate(self, fit: Fit[VolumeOptions]) -> Evaluation:
         """Scores, a slice, a cut from the side, and all slices as a video."""
         device = torch.device(fit.config.device)
-        found = torch.stack([self._found(fit.model, device, i) for i in range(self.size[2])])
+        reconstruction = torch.stack(
+            [self._found(fit.model, device, i) for i in range(self.size[2])]
+        )
         # In units of the slice's own longer side.
         scale = max(self.extents[:2]) / max(self.extents)
         bands = [scale * band for band in frequency_bands(encoder_of(fit.model))]
-        return self._scored(found, bands)
+        return self._scored(reconstruction, bands)
 
     def _scored(
         self, values: Float[Tensor, "depth height width"], bands: Sequence[float] = ()
@@ -244,7 +249,7 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         from scipy.interpolate import make_interp_spline
 
         known = self.is_fitted.nonzero()[:, 0]
-        # What is above the last fitted slice is not scored; it shows that slice.
+        # Slices above the last fitted one are not scored and repeat it.
         numbers = torch.arange(self.size[2]).clamp(max=int(known[-1]))
 
         def between(degree: int) -> Float[Tensor, "depth height width"]:
@@ -260,19 +265,19 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         }
 
     @classmethod
-    def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
+    def render(cls, path: Path, device: torch.device, given: Mapping[str, Any]) -> Rendered:
         """Render all slices as frames, as far apart as their pixels."""
         fit = load_fit(path, device=device)
         assert isinstance(fit, CoordinateFit)
         try:
             x, y, z = (float(distance) for distance in fit.facts["spacing"])
             width, height, depth = fit.size
-            require(_are_distances((x, y, z)), f"{path} has absurd distances of samples")
+            require(_are_distances((x, y, z)), f"{path} has invalid distances between samples")
         except (KeyError, TypeError, ValueError):
             raise CheckpointError(f"{path} contains no fit of a volume") from None
         # Pixels of a frame along the longer side of a slice, all as far apart.
         extents = width * x, height * y, depth * z
-        wanted = asked["size"] or max(1, round(max(width, height) * (asked["scale"] or 1.0)))
+        wanted = given["size"] or max(1, round(max(width, height) * (given["scale"] or 1.0)))
         step = max(extents[:2]) / wanted
         columns, rows, count = (max(1, round(extent / step)) for extent in extents)
         require(
@@ -282,7 +287,7 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         size = columns, rows, count
         spacing = [extent / n for extent, n in zip(extents, size, strict=True)]
         frames = (gray(_slice(fit.model, k, size, spacing, device)) for k in range(count))
-        rate = asked["rate"] or SLICES_PER_SECOND
+        rate = given["rate"] or SLICES_PER_SECOND
         return Rendered(
             (columns, rows), f"{path.stem}-{columns}x{rows}x{count}", frames, count, rate
         )
@@ -362,7 +367,7 @@ def _opened(options: VolumeOptions) -> tuple[Float[Tensor, "depth height width"]
     )
     longer = max(height, width)
     if options.size is not None and options.size < longer:
-        # Pixels are averaged; the slices stay, for they are what the fits are scored between.
+        # Pixels are averaged; the number of slices stays, since fits are scored between them.
         rows, columns = (max(1, round(n * options.size / longer)) for n in (height, width))
         values = F.interpolate(values[None], (rows, columns), mode="area")[0]
         spacing[0], spacing[1] = spacing[0] * width / columns, spacing[1] * height / rows

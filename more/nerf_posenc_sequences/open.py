@@ -103,7 +103,7 @@ def _require_used(options: SystemOptions, system: System) -> None:
         if not is_own and getattr(options, field.name) != getattr(default, field.name):
             used = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(system.uses))
             raise SequenceError(
-                f"--{field.name.replace('_', '-')} changes nothing for the model {system.model} on "
+                f"--{field.name.replace('_', '-')} has no effect on the model {system.model} on "
                 f"{system.name}; it takes --width, {used}"
             )
 
@@ -128,7 +128,7 @@ def open_data(name_or_path: str, options: SystemOptions) -> Data:
             return open_tsv(path, labeled=labeled.get(options.model or ""))
         if path.suffix.lower() in _NO_PROSE:
             raise SequenceError(
-                f"{path} is no text to read: write its sentences to a .txt file, or two columns "
+                f"{path} is not a text file: write its sentences to a .txt file, or two columns "
                 "with a tab between them to a .tsv file"
             )
         return open_text_file(path)

@@ -43,5 +43,5 @@ def load_models(path: str | Path, system: System) -> list[nn.Module]:
         ensemble.load_state_dict(saved["fit"]["model"])
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         reason = " ".join(str(error).split())
-        raise CheckpointError(f"{path} is no fit of this system: {reason}") from None
+        raise CheckpointError(f"{path} is not a fit of this system: {reason}") from None
     return [member.eval() for member in members]

@@ -17,41 +17,41 @@ Tying = Literal["adjacent", "layer-wise"]
 
 @dataclass(frozen=True, kw_only=True)
 class SystemOptions:
-    """What a system is built from; None is the default of the system."""
+    """Options of a system; None leaves a value to the system."""
 
     model: str | None = None
-    """System to fit: transformer (masked), causal, conv or bert on texts; memn2n or memory-network
-    on stories; transformer or conv on pairs; self-attentive on labels; indexing (default: the first
-    of its data)."""
+    """Model to fit: transformer (masked), causal, conv or bert for texts; memn2n or memory-network
+    for stories; transformer or conv for pairs; self-attentive for labels; indexing for its own task
+    (default: the first one for the data)."""
 
     context: int | None = None
-    """Length of a training example (default: 32 characters masked, 128 causal, 48 words of
-    bert)."""
+    """Length of a training example (default: 32 characters for transformer, 128 for causal and
+    conv, 48 words for bert)."""
 
     width: int | None = None
-    """Width of the embeddings (default: 20 to 128, by the system)."""
+    """Width of the embeddings (default: 20 to 128, set by the model)."""
 
     depth: int | None = None
-    """Number of layers (default: 1 to 4, by the system)."""
+    """Number of layers (default: 1 to 4, set by the model)."""
 
     heads: int | None = None
-    """Attention heads (default: 4, of indexing 2)."""
+    """Number of attention heads (default: 4, or 2 for indexing)."""
 
     hops: int | None = None
-    """Hops of memn2n (default: 3), most facts of memory-network (default: as many as are told), or
-    attention rows of self-attentive (default: 6)."""
+    """Hops of memn2n (default: 3), largest number of facts that memory-network finds (default: as
+    many as a question needs), or attention rows of self-attentive (default: 6)."""
 
     penalty: float = 0.3
-    """Weight of the penalty of self-attentive on rows that attend to the same words."""
+    """Weight of the self-attentive penalty on attention rows that attend to the same words."""
 
     tying: Tying = "adjacent"
     """How memn2n shares weights between hops."""
 
     beam: int = 1
-    """Width of the beam search that translates pairs; 1 is greedy."""
+    """Width of the beam search that translates pairs; 1 is greedy decoding."""
 
     seed: int = 0
-    """Seed of data that is generated."""
+    """Random seed of generated data."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ class System(Protocol):
         model: its name, for ``--model``.
         name: name of the data.
         source: source of the data.
-        lesson: what a comparison of its encodings shows, in a sentence or two for the report.
+        lesson: result of a comparison of its encodings, in a sentence or two for the report.
         defaults: how it is trained unless the user says otherwise.
         uses: options beside ``model``, ``width`` and ``seed`` that change something.
     """
@@ -131,7 +131,7 @@ class System(Protocol):
         ...
 
     def description(self, encoding: str) -> dict[str, Any]:
-        """What rebuilds the model, as plain values."""
+        """Description from which the model is rebuilt, as plain values."""
         ...
 
     def build(self, encoding: str, generator: torch.Generator) -> nn.Module:

@@ -29,17 +29,17 @@ _LAST_RECORDS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class TaskOptions(CommonOptions, SystemOptions):
-    """Fit a system of the papers to a task on sequences.
+    """Fit a published sequence model to a task.
 
-    Encodings, as the model takes them: none sinusoidal learned rotary and others; a wrong name
-    lists all.
+    Encodings, depending on the model: none sinusoidal learned rotary and others. A wrong name
+    prints the list.
 
     Example: train_fit.py --task stories --model memn2n
     """
 
     task: str = "topics"
-    """Text as .txt, pairs or labeled sentences as .tsv, a folder of bAbI tasks; or topics,
-    stories, numbers, chapters, indexing."""
+    """Text (.txt), pairs or labeled sentences (.tsv), folder of bAbI tasks, or built-in data:
+    topics, stories, numbers, chapters, indexing."""
 
     def check(self) -> None:
         """Check ranges."""
@@ -103,7 +103,7 @@ class TaskKind(Kind[TaskOptions]):
         )
 
     def references(self, config: TaskOptions) -> Mapping[str, Callable[[], Result]]:
-        """What a guess scores."""
+        """Scores of a guess."""
 
         def compute() -> Result:
             return Result(

@@ -1,11 +1,15 @@
 """The pages of the companion: their code runs as pasted, and their images and links exist."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from docs import source_links
 from docs.more_pages import site_path, with_site_links
+from nerf_posenc_app.kinds import KINDS
+from scenes.builtin.analytic import BUILT_IN
+from tests.test_docs import PAGES as PRODUCT_PAGES
 from tests.test_docs import (
     ROOT,
     check_figures,
@@ -17,6 +21,17 @@ from tests.test_docs import (
 )
 
 PAGES = sorted([ROOT / "more/README.md", *ROOT.glob("more/docs/**/*.md")])
+ALL_PAGES = [*PRODUCT_PAGES, *PAGES]
+NOUNS = {
+    "align": "patch|align",
+    "audio": "sound",
+    "clip": "clip",
+    "photos": "photo",
+    "scan": "scan",
+    "shape": "shape|mesh",
+    "volume": "volume",
+}
+"""How pages name the kinds of data of the companion."""
 RESULTS = [ROOT / "more/docs/results.md", ROOT / "docs/results.md"]
 
 
@@ -64,3 +79,23 @@ def test_directives_have_a_link_to_their_source() -> None:
         assert source_links.with_links(page) == page.read_text(encoding="utf-8"), (
             "run python -m docs.source_links"
         )
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=name_of)
+def test_scenes_of_commands_are_built_in_or_in_capitals(page: Path) -> None:
+    for name in re.findall(r"--scene ([\w./<-]+)", page.read_text(encoding="utf-8")):
+        assert name in BUILT_IN or name.isupper() or name.startswith("--"), name
+
+
+def test_every_kind_of_the_companion_has_a_noun() -> None:
+    assert NOUNS.keys() == {
+        name for name, kind in KINDS.items() if kind.__module__.startswith("nerf_posenc_kinds")
+    }
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=name_of)
+def test_lists_of_kinds_have_every_kind(page: Path) -> None:
+    for line in page.read_text(encoding="utf-8").splitlines():
+        missing = [name for name, noun in NOUNS.items() if not re.search(noun, line, re.IGNORECASE)]
+        # A line that names most kinds is a list of them.
+        assert len(missing) > len(NOUNS) // 2 or not missing, (line, missing)

@@ -1,4 +1,4 @@
-"""What an encoding can tell apart, and which one suits some data.
+"""Analysis of encodings: their kernels, and the choice of one for given data.
 
 `kernels` has the similarity of features by distance; `choose` finds an encoding, its bands or its
 sigma by short fits.

@@ -167,7 +167,7 @@ def _models(found: Found) -> list[str]:
 
 
 def _ranked(wanted: str) -> list[tuple[int, Found]]:
-    """What a text without spaces finds, with its rank."""
+    """Matches of a text without spaces, with their ranks."""
     # A size, as 7b, tells no model.
     if not wanted or wanted[0].isdigit():
         return []

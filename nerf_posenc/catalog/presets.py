@@ -69,5 +69,5 @@ def preset(name: str, *sizes: int, **overrides: Any) -> AnyEncoder:
 
 def encoder_of(name: str) -> type[AnyEncoder]:
     """Class of the encoder of one of `PRESETS`."""
-    found: type[AnyEncoder] = next(encoder for encoder, table in _TABLES if name in table)
-    return found
+    encoder_class: type[AnyEncoder] = next(encoder for encoder, table in _TABLES if name in table)
+    return encoder_class

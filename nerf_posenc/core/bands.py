@@ -27,7 +27,7 @@ def octave_bands(
     the defaults the bands of NeRF (Mildenhall et al. 2020, equation 4).
 
     Args:
-        num_bands: how many, 0 or more.
+        num_bands: number of bands, 0 or more.
         min_octave: $k_0$, the octave of the first band.
         max_octave: octave of the last band; the others lie at equal ratios between them, as
             nerfstudio has it (``max_freq_exp``). None: one octave from each band to the next.
@@ -100,7 +100,7 @@ def ratio_bands(num_bands: int, *, first: float, ratio: float) -> Float[Tensor, 
     r"""Angular frequencies $\omega_k = \text{first} \cdot \text{ratio}^k$.
 
     Args:
-        num_bands: how many, 0 or more.
+        num_bands: number of bands, 0 or more.
         first: the first band, rad per unit, finite and positive.
         ratio: factor from one band to the next, finite and positive.
 
@@ -124,7 +124,7 @@ def linear_bands(num_bands: int, *, first: float, last: float) -> Float[Tensor, 
     """Angular frequencies at equal distances from ``first`` to ``last``, both included.
 
     Args:
-        num_bands: how many, 0 or more.
+        num_bands: number of bands, 0 or more.
         first: the first band, rad per unit, finite and positive.
         last: the last band, rad per unit, finite and positive.
 
@@ -195,8 +195,8 @@ def coarse_to_fine_weight(
     _require_count(num_bands)
     if not isinstance(progress, Tensor) and not 0 <= progress <= 1:
         raise ValueError(
-            f"progress must be in [0, 1], a share of the steps; got {progress}. Behind the last, "
-            "give min(1, step / num_steps)"
+            f"progress must be in [0, 1], a share of the steps; got {progress}. After the last "
+            f"step, give min(1, step / num_steps)"
         )
     alpha = torch.as_tensor(progress, dtype=torch.float32) * num_bands
     bands = torch.arange(num_bands, dtype=torch.float32, device=alpha.device)

@@ -51,7 +51,7 @@ def dynamic_ntk_bands(
         dim: width, an even number of 4 or more.
         length: length of the sequence, 1 or more.
         trained_length: length used in training, 1 or more.
-        factor: how fast the base grows, 1 or more.
+        factor: growth of the base, 1 or more.
         base: base used in training.
 
     Returns:

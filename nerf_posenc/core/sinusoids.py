@@ -458,7 +458,7 @@ class _WavesAlong(torch.autograd.Function):
         for part, out in zip(x.split(size), features.split(size), strict=True):
             cycles = torch.mm(part.double(), columns)
             cycles -= torch.round(cycles)
-            # What whole cycles leave is as exact in float32 as any angle.
+            # The remainder after whole cycles is as exact in float32 as any angle.
             angles = cycles.mul_(RADIANS_PER_CYCLE).to(x.dtype)
             waves = torch.sin(angles), torch.cos(angles)
             torch.cat(waves if phases[0] == "sin" else waves[::-1], dim=1, out=out)

@@ -66,7 +66,7 @@ class CAFEEncoder(Encoder):
         self.frequencies = GaussianEncoder(
             in_dim, num_frequencies, sigma=sigma, generator=generator
         )
-        # Without torch's own values, which would take numbers of the global generator.
+        # Skip torch's initialization, which would draw from the global generator.
         device = torch.get_default_device()
         self.branches = nn.ModuleList(
             nn.utils.skip_init(nn.Linear, width, self.out_dim, device=device)

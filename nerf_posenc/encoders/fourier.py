@@ -109,7 +109,7 @@ class FourierEncoder(Encoder):
         variance_scale: float = 1.0,
         out_dtype: torch.dtype | None = None,
     ) -> None:
-        # As nerf-pytorch and nerfstudio have it: True, on the side of both.
+        # True, as in nerf-pytorch and nerfstudio, on the same side as there.
         if isinstance(include_input, bool):
             include_input = "front" if include_input else None
         _require_arguments(in_dim, include_input, basis, layout, phases)
@@ -373,9 +373,9 @@ def _octaves_in_repr(
     num_bands: int, min_octave: int | float, max_octave: int | float | None, base: float
 ) -> str:
     """The arguments that make the bands, which say more than the bands."""
-    asked = dict(min_octave=min_octave, max_octave=max_octave, base=base)
+    given = dict(min_octave=min_octave, max_octave=max_octave, base=base)
     usual = dict(min_octave=0, max_octave=None, base=math.pi)
-    own = [f"{name}={value!r}" for name, value in asked.items() if value != usual[name]]
+    own = [f"{name}={value!r}" for name, value in given.items() if value != usual[name]]
     return ", ".join([f"num_bands={num_bands}", *own])
 
 
@@ -391,7 +391,7 @@ def _require_arguments(
     if include_input not in ("front", "back", "each", None):
         raise ValueError(
             "include_input must be 'front' or 'back', the side of the features on which the raw "
-            "coordinates stand, 'each', behind the features of its axis, or None to leave them "
+            "coordinates stand, 'each', after the features of its axis, or None to leave them "
             f"out; got {include_input!r}"
         )
     if include_input == "each" and (layout[:1] != "a" or basis is not None):

@@ -112,7 +112,7 @@ class _GridEncoder(Encoder):
         """Encode coordinates whose corners are known.
 
         Args:
-            corners: what `corners` returned for the coordinates.
+            corners: result of `corners` for the coordinates.
             progress: progress as for the coordinates themselves.
 
         Returns:

@@ -22,7 +22,7 @@ Interpolation = Literal["linear", "smoothstep"]
 # A blur of this many nodes changes nothing that can be seen.
 _LEAST_BLUR = 0.25
 
-# Rows of so many features are added up row by row; for fewer, sorting takes longer than it saves.
+# Rows with at least this many features are summed row by row; for fewer, sorting costs more.
 _WIDE = 8
 
 
@@ -235,7 +235,7 @@ class _WeightedRows(torch.autograd.Function):
         table, rows, weights = ctx.saved_tensors
         table_grad = weights_grad = None
         if ctx.needs_input_grad[0]:
-            # Of few rows, planes as large as the table would cost more than to sort.
+            # For few rows, planes as large as the table would cost more than sorting.
             is_sparse = 8 * rows.numel() < table.numel()
             is_sorted = is_sparse or table.shape[1] >= _WIDE
             on_cpu = _sorted_gradient if is_sorted else _scattered_gradient

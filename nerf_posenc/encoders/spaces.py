@@ -43,8 +43,8 @@ def normalize_box(
         raise TypeError(f"x must hold floating-point coordinates; got {x.dtype}. Give x.float()")
     if len(bounds) != 2:
         raise ValueError(
-            f"bounds must be the lower and the upper corner; got {len(bounds)} parts. Of pairs for "
-            "each axis give tuple(zip(*bounds))"
+            f"bounds must be the lower and the upper corner; got {len(bounds)} parts. For a pair "
+            f"per axis, give tuple(zip(*bounds))"
         )
     low, high = (torch.as_tensor(bound, dtype=torch.float64) for bound in bounds)
     if not bool(((high > low) & low.isfinite() & high.isfinite()).all()):

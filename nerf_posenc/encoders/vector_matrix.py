@@ -145,7 +145,7 @@ class VectorMatrixEncoder(Encoder):
         cell, weights = cells_from_positions(position, "linear", dtype)
         num_axes = len(position)
         last = (self.resolution - 1) // self.stride_in_use
-        # Of each axis; made on the device, since a copy would make a GPU wait.
+        # One row per axis; made on the device, since a copy would make a GPU wait.
         factors = cell.new_full((num_axes, 1, 1), self.stride_in_use)
         factors[0] *= row_length
         sides = sides_from_nodes(cell.clamp(max=last), (cell + 1).clamp(max=last), factors)
@@ -177,7 +177,7 @@ class VectorMatrixEncoder(Encoder):
                 resolution=self.resolution,
             )
             stride = self.stride_in_use
-            # Of the planes one axis, and then the other.
+            # Blur the planes along one axis, and then along the other.
             plane_features = blur(
                 blur(plane_features[:, ::stride, ::stride]).transpose(1, 2)
             ).transpose(1, 2)

@@ -1,4 +1,4 @@
-"""What a fit's file says of its model, and how the model is rebuilt from it."""
+"""Model descriptions in the files of fits, and models rebuilt from them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def load_fit(path: str | Path, *, device: torch.device | str = "cpu") -> Coordin
     try:
         model, fit = saved["model"], saved["fit"]
         if not isinstance(model["kind"], str) or "options" not in model:
-            raise ValueError(f"it is of a {model['kind']}, which is not rebuilt from its file")
+            raise ValueError(f"fits of a {model['kind']} are not rebuilt from their file")
         weights = fit["model"] if saved["ema"] is None else _averaged(saved["ema"])
         options = dict(model["options"])
         require_counts(resolution=options["resolution"])

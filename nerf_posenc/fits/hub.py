@@ -118,7 +118,7 @@ class HubModel(
         token: str | bool | None,
         **arguments: Any,
     ) -> Self:
-        # That of the mixin unpickles the weights of a repository without safetensors.
+        # Overridden, since the mixin unpickles weights of a repository without safetensors.
         file = Path(model_id, SAFETENSORS)
         if not Path(model_id).is_dir():
             downloaded = hf_hub_download(

@@ -155,7 +155,7 @@ def scene_fit(
     if not (1e-12 <= scale <= 1e12 and all(abs(v) <= 1e12 for v in (x, y, z))):
         raise ValueError(f"no scene has a scale of {scale} and its center at {(x, y, z)}")
     camera = Camera(**values)
-    # It raises where the distortion cannot be undone.
+    # This raises if the distortion cannot be inverted.
     camera.lens_steps()
     return SceneFit(
         renderer.to(device),

@@ -101,7 +101,7 @@ class MemN2NPositionEncoder(Encoder):
         # (*batch, length): j / J of each word in its sentence, which may be empty.
         share = word / lengths[..., None].clamp(min=1).double()
         weights = self._weights(share).to(embeddings)
-        # What the padding holds, which may be no number, does not count.
+        # Values in the padding, which may be NaN, do not count.
         return torch.where((word <= lengths[..., None])[..., None], embeddings * weights, 0)
 
     def extra_repr(self) -> str:

@@ -177,7 +177,7 @@ class ClippedRelativeBias(_LookedUpBias):
     def __init__(self, num_heads: int, *, ends: tuple[int, int]) -> None:
         require_counts(num_heads=num_heads)
         if ends[0] > ends[1]:
-            raise ValueError(f"ends must be a least offset and a largest; got {ends}")
+            raise ValueError(f"ends must be the smallest and the largest offset; got {ends}")
         super().__init__()
         self.ends = ends
         self.bias = nn.Embedding(ends[1] - ends[0] + 1, num_heads)
@@ -203,8 +203,8 @@ def _require_integers(offsets: Tensor) -> None:
     """Refuse real offsets, of which no table has a bucket."""
     if offsets.is_floating_point():
         raise TypeError(
-            f"offsets must be integers; got {offsets.dtype}. Real ones, as UDOP has, are truncated "
-            "by .long() first"
+            f"offsets must be integers; got {offsets.dtype}. Truncate real offsets, as UDOP has, "
+            f"with .long() first"
         )
 
 

@@ -159,7 +159,8 @@ class SinusoidalEncoder(Encoder):
         """
         if isinstance(length, tuple | list):
             raise TypeError(
-                f"length must be an integer; got {length!r}. Grids have GridSinusoidalEncoder.table"
+                f"length must be an integer; got {length!r}. For grids, use "
+                f"GridSinusoidalEncoder.table"
             )
         if length < 0:
             raise ValueError(f"length must be 0 or more; got {length}")

@@ -41,8 +41,8 @@ def frames(shape: Sequence[int]) -> Tensor:
 
 def first_and_eighth_frame(shape: Sequence[int]) -> Tensor:
     """Indices of patches; of two frames the second is the eighth."""
-    found = frames(shape)
-    return found * torch.tensor([7, 1, 1]) if shape[0] == 2 else found
+    positions = frames(shape)
+    return positions * torch.tensor([7, 1, 1]) if shape[0] == 2 else positions
 
 
 def images_and_frames(shape: Sequence[int]) -> Tensor:

@@ -22,7 +22,7 @@ class Preset:
         source: place of the encoding in the library, and whose else it is.
         arguments: arguments of the encoder that give its numbers. One that depends on the width of
             a head is a function of it. ``bands=None`` says that the caller gives the bands.
-        note: what to watch out for.
+        note: remark on a pitfall of the preset.
         aliases: other names, of models that do the same.
         dim: width of a head in the model; None where any is usual.
         dims: width of a head of those aliases that have another one.

@@ -1,4 +1,4 @@
-"""What all renderers share: from rays to pixels, and how the field between them is trained."""
+"""Base class of renderers: from rays to pixels, and the training of the field in between."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ _MIP_EXTRA_BANDS = 6
 
 @dataclass(frozen=True)
 class FieldOptions(EncoderDescription):
-    """Which field to fit; with the encoding ``"none"`` directions are raw too.
+    """Options of a radiance field; with the encoding ``"none"`` directions are raw too.
 
     Attributes:
         field: name of a row of ``FIELDS``.
@@ -87,7 +87,7 @@ class FieldOptions(EncoderDescription):
 
 
 class FieldParts(NamedTuple):
-    """What a field is built with, beside its options.
+    """Arguments that a field is built with, beside its options.
 
     Attributes:
         generator: random number generator of the initial weights.
@@ -107,7 +107,7 @@ class FieldRecipe:
     """One row of the table of radiance fields.
 
     Attributes:
-        about: what the field is, in a few words for ``--help``.
+        about: short description of the field for ``--help``.
         build: makes the field in its renderer.
         layers: default width and depth.
         grid_layers: the same after a grid that is an encoding; None for no difference.

@@ -215,29 +215,29 @@ def undistort(
     """
     k1, k2, p1, p2 = distortion
     target = points.double()
-    found = target.clone()
+    point = target.clone()
     taken = 0
     while taken < (_MOST_LENS_STEPS if steps is None else steps):
-        x, y = found.unbind(-1)
+        x, y = point.unbind(-1)
         square = x * x + y * y
         # The Jacobian of `distort`, which is symmetric: slope is d radial / d r^2, twice.
         radial, slope = 1 + square * (k1 + k2 * square), 2 * (k1 + 2 * k2 * square)
         xx = radial + slope * x * x + 2 * p1 * y + 6 * p2 * x
         yy = radial + slope * y * y + 6 * p1 * y + 2 * p2 * x
         xy = slope * x * y + 2 * p1 * x + 2 * p2 * y
-        error_x, error_y = (distort(found, distortion) - target).unbind(-1)
+        error_x, error_y = (distort(point, distortion) - target).unbind(-1)
         # Step = inverse of the Jacobian (xx, xy; xy, yy) times the error.
         determinant = xx * yy - xy * xy
         step = torch.stack([yy * error_x - xy * error_y, xx * error_y - xy * error_x], dim=-1)
         step = step / determinant[..., None]
-        found = found - step
+        point = point - step
         taken += 1
         # Newton's error squares with each step, so that a step of this size leaves rounding alone.
         if steps is None and bool((step.abs() < _LENS_ROUNDING).all()):
             break
     if steps is not None:
-        return found, steps
-    residual = (distort(found, distortion) - target).abs()
+        return point, steps
+    residual = (distort(point, distortion) - target).abs()
     # Where the determinant changes its sign, the lens maps two points to one.
     folds = determinant <= 0
     if not bool((residual < _LENS_TOLERANCE).all()) or bool(folds.any()):
@@ -245,4 +245,4 @@ def undistort(
             f"the lens distortion {distortion} cannot be undone over the whole image: it bends "
             "outer rays over inner ones; check k1, k2, p1, p2 or crop the image"
         )
-    return found, taken
+    return point, taken

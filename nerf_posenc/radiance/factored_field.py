@@ -59,7 +59,7 @@ class FactoredField(nn.Module):
         density_features: number of density features of each axis.
         color_features: number of color features of each axis.
         width: units in each hidden layer of the color network.
-        depth: how many there are, 1 or more.
+        depth: number of these layers, 1 or more.
         box: lower and upper corner of the part of [-1, 1]^3 that the grids cover, ``(2, 3)``; None
             for all of it.
         generator: random number generator of the initial features and weights.

@@ -47,7 +47,7 @@ class RadianceField(nn.Module):
         head_depth: hidden layers of the head, 0 or more.
         density: activation of the density: ``"relu"`` as in NeRF, ``"softplus"`` of the value
             less 1 as in mip-NeRF, or ``"exp"`` as in instant-NGP.
-        rgb_padding: how far colors may exceed [0, 1] on either side.
+        rgb_padding: amount by which colors may exceed [0, 1] on either side.
         generator: random number generator of the initial weights; None is torch's own.
 
     Raises:

@@ -134,10 +134,10 @@ class OccupancyGrid(nn.Module):
         positions = self.centers(cells) + (2 * offsets - 1) / self.resolution
         chunks = positions.split(1 << 15) if len(cells) else ()
         densities = [density_at(chunk).float().view(-1) for chunk in chunks]
-        found = torch.cat(densities) if densities else self.density.new_zeros(0)
+        queried = torch.cat(densities) if densities else self.density.new_zeros(0)
         # Instant-NGP's running maximum: it falls slowly, and rises at once.
         stored = torch.nan_to_num(self.density[cells] * self.decay, posinf=0.0)
-        self.density[cells] = torch.maximum(stored, found)
+        self.density[cells] = torch.maximum(stored, queried)
         # Opacity along the longest way through a cell: one threshold for all resolutions.
         diagonal = 2 * 3**0.5 / self.resolution
         opacity = -torch.expm1(-self.density * diagonal)
@@ -181,7 +181,7 @@ def visual_hull(views: Views, resolution: int = 128) -> Bool[Tensor, " cells"]:
     for view, camera in enumerate(views.cameras):
         opacity = views.opacity(view)
         if views.masks is not None:
-            # Masked pixels are unknown, and carve nothing out of the hull.
+            # Masked pixels are unknown and remove nothing from the hull.
             opacity = opacity.where(views.masks[view].to(opacity.device), 1.0)
         if not len(left) or bool((opacity > _TRANSPARENT).all()):
             continue

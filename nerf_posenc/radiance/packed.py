@@ -165,7 +165,7 @@ def packed_weights(
         density: 0 or more, in 1 / length.
         step: distance between samples.
         rays: index of each sample's ray, rising.
-        num_rays: how many there are.
+        num_rays: number of rays.
 
     Returns:
         Weights, and the optical depth in front of each sample.
@@ -241,12 +241,12 @@ class PackedRenderer(Renderer):
             density = self.field.density_at(corners)
         # Colors of the visible samples, whose number is padded.
         weights, _ = packed_weights(density, step, samples.rays, num_rays)
-        shown = (weights.detach() > _VISIBLE).nonzero()[:, 0]
-        ray = samples.rays[shown]
-        padded = F.pad(shown, (0, -len(shown) % PADDED_ROWS))
+        visible = (weights.detach() > _VISIBLE).nonzero()[:, 0]
+        ray = samples.rays[visible]
+        padded = F.pad(visible, (0, -len(visible) % PADDED_ROWS))
         directions = rays.directions[samples.rays[padded]]
-        rgb = self.field.color_at(corners.points(padded), directions)[: len(shown)]
-        total = rgb.new_zeros(num_rays, 3).index_add(0, ray, weights[shown, None] * rgb)
+        rgb = self.field.color_at(corners.points(padded), directions)[: len(visible)]
+        total = rgb.new_zeros(num_rays, 3).index_add(0, ray, weights[visible, None] * rgb)
         total = exposed(total, self.log_gains, views)
         opacity = weights.new_zeros(num_rays).index_add(0, samples.rays, weights)
         distances = self.space.distances(rays, samples.rays, samples.along)
@@ -305,5 +305,5 @@ def _order_in_ray(rays: Tensor, num_rays: int) -> Tensor:
 
 def _first_of_rays(rays: Tensor, num_rays: int) -> Tensor:
     """Number of the first sample of each ray; of the next one's for a ray without samples."""
-    # Without counting, for which the host would wait.
+    # Without a count, which the host would wait for.
     return torch.searchsorted(rays, torch.arange(num_rays, device=rays.device))

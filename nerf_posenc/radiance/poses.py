@@ -175,7 +175,7 @@ def is_one_pose(poses: Float[Tensor, "views 4 4"]) -> bool:
 
 
 class PoseDifference(NamedTuple):
-    """What two sets of poses of the same views differ by, once a similarity has aligned them.
+    """Difference of two sets of poses of the same views after alignment by a similarity.
 
     Attributes:
         degrees: angle between the two orientations of each view.

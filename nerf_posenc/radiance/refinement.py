@@ -130,11 +130,11 @@ class PoseRefinement(nn.Module):
 
     Args:
         num_views: number of views, 1 or more.
-        search: how poses are searched for.
+        search: settings of the search for poses.
 
     Attributes:
         corrections: rigid transforms, one for each view; the identity at first.
-        progress: how far the bands of the field's encoding are open, from 0 to 1.
+        progress: open share of the bands of the field's encoding, from 0 to 1.
         stage: ``SEARCH``, ``RESTART`` or ``REFINEMENT``, saved with the tensors.
         left_out: views from which the field learns nothing, saved with the stage.
     """
@@ -392,5 +392,5 @@ def _errors(
     rays, rgb = drawn
     count = len(poses)
     many = Rays(*(part.repeat(count, *[1] * (part.ndim - 1)) for part in rays))
-    shown = render(_moved(many, poses.repeat_interleave(len(rgb), dim=0)))
-    return (shown.view(count, *rgb.shape) - rgb).square().mean((1, 2))
+    renderings = render(_moved(many, poses.repeat_interleave(len(rgb), dim=0)))
+    return (renderings.view(count, *rgb.shape) - rgb).square().mean((1, 2))

@@ -56,7 +56,7 @@ def importance_samples(
     Args:
         edges: edges of the bins, rising.
         weights: weights of the bins, 0 or more; if all are 0, the bins count by width.
-        num_samples: how many to draw.
+        num_samples: number of samples to draw.
         generator: random number generator to jitter the samples; None for the centers of equal
             shares.
 
@@ -112,7 +112,7 @@ def conical_frustum_to_gaussian(
     mean = middle + 2 * middle * h2 / denominator
     variance_along = h2 / 3 - (4 / 15) * h2.square() * (12 * m2 - h2) / denominator.square()
     variance_across = m2 / 4 + (5 / 12) * h2 - (4 / 15) * h2.square() / denominator
-    # So far for a cone of radius 1 at distance 1.
+    # Moments of a cone of radius 1 at distance 1.
     variance_across = variance_across * radii[..., None].square()
     # Diagonal of the covariance along x, y, z: along d d^T and across I - d d^T (equation 16).
     squares = directions.square()[..., None, :]

@@ -25,7 +25,7 @@ class ShuffledRows:
     are left out of that pass.
 
     Args:
-        num_rows: how many there are, 1 or more.
+        num_rows: number of rows, 1 or more.
         batch_size: rows in a batch; all rows if there are fewer.
         seed: random seed of the orders.
         device: device of the numbers.

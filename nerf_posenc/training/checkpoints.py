@@ -23,7 +23,7 @@ from torch import Tensor
 
 FORMAT = "nerf_posenc checkpoint"
 VERSION = 1
-"""Of the format: a file of another version is refused."""
+"""Version of the format; files of other versions are refused."""
 
 # Of the header of a file, which describes tensors and plain values; it takes 25 times as much.
 _MAX_HEADER = 1 << 25
@@ -95,10 +95,14 @@ def load_checkpoint(
         raise FileNotFoundError(f"there is no checkpoint at {path}")
     is_sparse = path.stat().st_size > 2 * _allocated(path) + _MAX_HOLE
     if is_sparse:
-        raise CheckpointError(f"{path} is not a checkpoint, or is damaged: it is mostly a hole")
+        raise CheckpointError(
+            f"{path} is not a checkpoint, or is damaged: most of it is an empty hole"
+        )
     with path.open("rb") as stream:
         if int.from_bytes(stream.read(8), "little") > _MAX_HEADER:
-            raise CheckpointError(f"{path} is not a checkpoint, or is damaged: its header is long")
+            raise CheckpointError(
+                f"{path} is not a checkpoint, or is damaged: its header is too long"
+            )
     try:
         with safetensors.safe_open(str(path), framework="pt", device="cpu") as file:
             metadata = file.metadata() or {}
@@ -116,7 +120,7 @@ def load_checkpoint(
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged: {_reason(error)}") from None
     if not isinstance(values, dict):
-        raise CheckpointError(f"{path} is damaged: it contains no mapping")
+        raise CheckpointError(f"{path} is damaged: it does not contain a mapping")
     return values
 
 
@@ -220,9 +224,10 @@ def _import_safetensors() -> Any:
 
 def _require_format(path: Path, metadata: Mapping[str, str]) -> None:
     if metadata.get("format") != FORMAT:
-        found = metadata.get("format", "none")
+        file_format = metadata.get("format", "none")
         raise CheckpointError(
-            f"{path} is not a checkpoint of nerf_posenc: its format is {found!r}, not {FORMAT!r}"
+            f"{path} is not a checkpoint of nerf_posenc: its format is {file_format!r}, not "
+            f"{FORMAT!r}"
         )
     if metadata.get("version") != str(VERSION):
         raise CheckpointError(

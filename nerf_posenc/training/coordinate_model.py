@@ -12,7 +12,7 @@ from nerf_posenc.training.encoding_recipe import EncoderDescription
 
 @dataclass(frozen=True)
 class CoordinateModel(EncoderDescription):
-    """Which model of an image or of other data is fitted: an encoder and a network.
+    """Description of the model of an image or of other data: an encoder and a network.
 
     Attributes:
         out_dim: number of outputs.

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-# What the first steps set up, such as the moments of an optimizer, must not be captured.
+# The first steps set up state, such as the moments of an optimizer; do not capture them.
 _EAGER_STEPS = 3
 
 

@@ -42,8 +42,8 @@ def computes_bfloat16(device: torch.device) -> bool:
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     # Before 2.6 torch does not say whether a CPU does.
-    asked = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)
-    return device.type == "cpu" and bool(asked())
+    is_supported = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)
+    return device.type == "cpu" and bool(is_supported())
 
 
 def fastest_dtype(device: torch.device, *, is_small: bool) -> torch.dtype:

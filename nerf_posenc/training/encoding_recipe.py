@@ -13,7 +13,7 @@ from nerf_posenc.training.optimizers import MUON_ADAM_LR
 
 @dataclass(frozen=True)
 class EncoderDescription:
-    """Which encoder a model begins with; what fits describe their models by derives from it.
+    """Description of the encoder of a model; the descriptions of models derive from it.
 
     Attributes:
         encoding: name of a row of ``ENCODINGS``.

@@ -218,7 +218,7 @@ def fit(
     if compiled and world.size > 1:
         raise ValueError("a compiled model is trained by one process; leave out compiled")
     device = next(state.model.parameters()).device
-    # A fit that is resumed goes on from the seconds that it took.
+    # A resumed fit continues from its training time so far.
     started = time.perf_counter() - state.seconds
     # Gradients of several processes are averaged in the backward pass of this module.
     run = world.data_parallel(state.model, state.model if forward is None else forward)
@@ -241,7 +241,7 @@ def fit(
         inputs, targets = draw_batch(state.step)
         num_rows = len(targets)
         inputs, targets = world.share((inputs, targets), num_rows)
-        # Of steps or of seconds, whichever limits the fit; processes share one clock.
+        # Progress in steps or seconds, whichever limits the fit; processes share one clock.
         progress = state.progress_at(_clock(state, started, world))
         state.optimizer.scale_lrs(schedule(progress))
         loss = take_step((inputs, targets, num_rows))
@@ -255,7 +255,7 @@ def fit(
             _record(state, started)
             if on_record is not None:
                 on_record(state)
-                # What the callback took, as an evaluation does, is no time of training.
+                # Time in the callback, such as an evaluation, does not count as training.
                 started = time.perf_counter() - state.seconds
     if state.losses:
         state.seconds = time.perf_counter() - started

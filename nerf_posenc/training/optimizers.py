@@ -210,7 +210,7 @@ class _Muon(torch.optim.Optimizer):
                 # Nesterov: the average of the gradients, and from there a step ahead.
                 torch._foreach_lerp_(momenta, gradients, 1 - _MUON_MOMENTUM)
                 ahead = torch._foreach_lerp(gradients, momenta, _MUON_MOMENTUM)
-                # All matrices of one shape at once: small ones take as long as the calls do.
+                # Step all matrices of one shape at once: for small ones the calls dominate.
                 updates = _orthogonal_factors(torch.stack(ahead)).to(parameters[0].dtype)
                 # Jordan et al. 2024 multiply by the root of outputs over inputs, if that is more.
                 lr = group["lr"] * math.sqrt(max(1, shape[0] / shape[1]))

@@ -26,7 +26,7 @@ def index_permutation(
 
     Args:
         positions: integers from 0 to ``num_indices`` - 1.
-        num_indices: how many are permuted, 1 to 2^50.
+        num_indices: number of permuted indices, 1 to 2^50.
         seed: random seed of the permutation.
 
     Raises:

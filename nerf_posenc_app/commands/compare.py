@@ -19,13 +19,13 @@ def compare(
     csv: Path | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write one page that compares runs: their fits beside each other, by what was fitted.
+    """Write one page that compares the fits of several runs, grouped by their data.
 
     Args:
-        runs: Run folders; of several data, those of the data.
-        out: Page to write, NAME.html; a new one under runs/ by default.
-        csv: Also write the table as CSV.
-        overwrite: Let --out and --csv be existing files.
+        runs: Run folders. Of a run with --images, give the folder of each image.
+        out: Page to write, NAME.html (default: a new file under runs/).
+        csv: Also write the table to this CSV file.
+        overwrite: Allow --out and --csv to be existing files.
 
     Raises:
         UsageError: If there is no run, one cannot be read, or the page cannot be written.

@@ -96,7 +96,7 @@ def write_comparison(
 
 
 def _alike(fit: Result) -> tuple[str, Mapping[str, float]]:
-    """What is equal of two references that are the same."""
+    """Values by which two references are the same."""
     return str(fit.name.in_run), fit.scores
 
 
@@ -111,7 +111,7 @@ def finding(
     Args:
         results: all fits.
         groups: names of the fits of each group.
-        measure: what they are compared by.
+        measure: measure that the fits are compared by.
         doubtful: runs whose scores say little of the encodings.
     """
     sentences = []
@@ -128,7 +128,7 @@ def finding(
         sentence = (
             f"{names[0]} and {names[1]} are equal{of}, {measure.label} {first}"
             if first == second
-            else f"{names[0]} is best{of}: {measure.label} {first}, {second} of {names[1]}"
+            else f"{names[0]} is best{of}: {measure.label} {first}, {second} for {names[1]}"
         )
         unsure = dict.fromkeys(str(fit.name.run) for fit in known[:2] if fit.name.run in doubtful)
         if unsure:
@@ -187,7 +187,7 @@ def _group_title(run: Metrics, fits: Sequence[Result], known: Sequence[View]) ->
 
 
 def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> Table | None:
-    """What each run was configured with that others were not; None if they are alike.
+    """Settings in which the runs differ; None if they are alike.
 
     Args:
         configs: configurations of the runs by their names.
@@ -215,17 +215,17 @@ def _plain(value: Any) -> str:
 
 def _videos(runs: Mapping[str, Metrics], folders: Mapping[str, Path]) -> dict[str, dict[str, Path]]:
     """Videos of the run folders that are there, by heading and by what they show."""
-    found: dict[str, dict[str, Path]] = {}
+    files_by_view: dict[str, dict[str, Path]] = {}
     for label, run in runs.items():
         training = video_file(folders[label], TRAINING_VIDEO)
         if training is not None:
-            found.setdefault("Training progress", {})[label] = training
+            files_by_view.setdefault("Training progress", {})[label] = training
         for fit in run.fits:
             for title in fit.details["video_titles"]:
                 file = video_file(folders[label], video_stem(title, fit.name))
                 if file is not None:
-                    found.setdefault(title, {})[f"{label}: {fit.label}"] = file
-    return found
+                    files_by_view.setdefault(title, {})[f"{label}: {fit.label}"] = file
+    return files_by_view
 
 
 def _unique_labels(folders: Sequence[Path]) -> list[str]:

@@ -53,21 +53,22 @@ def export(
     out: Path | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write saved fits for other programs, or as a page in which they run.
+    """Write saved fits for other programs, or as a page that runs them in a browser.
 
     Args:
-        run: Run folder, or the file of a fit.
-        onnx: An ONNX model: from coordinates to RGB; of a scene from positions and directions to
-            density and RGB.
-        page: An HTML page that runs the fits of an image with ReLU networks: zoom past the pixels;
-            of a scene, one in which its fields are orbited.
-        mesh: The surface of a shape, by marching cubes, in the units of its file: PLY, OBJ or STL.
-        hub: A folder for the Hugging Face Hub: weights, configuration and a model card.
-        nodes: Nodes of the grid of --mesh along each axis.
-        encoding: Which fit, or FILE.py:CLASS for one of your own encoding (default: the best, for a
-            page all).
-        out: File to write; NAME.onnx or page.html in the run folder by default.
-        overwrite: Let --out exist already.
+        run: Run folder, or the file of a saved fit.
+        onnx: Write an ONNX model, from coordinates to RGB; for a scene, from positions and
+            directions to density and RGB.
+        page: Write an HTML page that runs the ReLU fits of an image and zooms beyond its pixels;
+            for a scene, a page that orbits its fields.
+        mesh: Write the surface of a shape, from marching cubes, in the units of its file: PLY, OBJ
+            or STL.
+        hub: Write a folder for the Hugging Face Hub: weights, configuration and a model card.
+        nodes: Number of grid nodes of --mesh along each axis.
+        encoding: Encoding of the fit, or FILE.py:CLASS for your own (default: the best fit; for
+            --page all fits).
+        out: File to write (default: NAME.onnx, NAME.ply or page.html in the run folder).
+        overwrite: Allow --out to exist.
 
     Raises:
         UsageError: If there is no such fit, the format does not suit it, or what exports it is not
@@ -133,8 +134,8 @@ def _write_mesh(mesh: Mesh, path: Path, suffix: str) -> None:
         return
     if len(mesh.vertices.float().unique(dim=0)) < len(mesh.vertices.unique(dim=0)):
         say(
-            f"note: float32, which {suffix} files have, does not tell vertices apart so far from "
-            "the origin; write an .obj file"
+            f"note: {suffix} files hold float32, which merges vertices this far from the origin; "
+            "write an .obj file"
         )
 
 
@@ -201,7 +202,9 @@ def _load(file: Path) -> ImageFit:
     except (CheckpointError, OSError, ImportError) as error:
         raise UsageError(str(error)) from None
     if not isinstance(fit, ImageFit):
-        raise UsageError(f"export --page shows images and scenes; {file} is of a {kind.name}")
+        raise UsageError(
+            f"export --page shows images and scenes; {file} is a fit of the kind {kind.name}"
+        )
     return fit
 
 

@@ -57,13 +57,13 @@ def write_hub_folder(
         raise UsageError("--hub is for networks on coordinates; this is a radiance field")
     with replacing_files(out) as partial:
         if metrics is not None:
-            # Before the weights: where there is no card, one that says nothing is written.
+            # Written before the weights, since a missing card would be replaced by an empty one.
             (partial / "README.md").write_text(_card(name, metrics), encoding="utf-8")
         HubModel.of(fit).save_pretrained(partial)
 
 
 def _card(name: str, metrics: Metrics) -> str:
-    """What the Hub shows: the scores of the fit beside those of all others of the run."""
+    """Model card of the Hub: the scores of the fit beside those of all others of the run."""
     measures, data = metrics.measures, metrics.data
     heads = ["encoding", *(_text(measure.label) for measure in measures)]
     rows = [
@@ -82,7 +82,7 @@ def _card(name: str, metrics: Metrics) -> str:
         size=f" of {' x '.join(map(str, data.size))} samples" if data.size else "",
         finding=f"{_text(metrics.sentence)}.\n\n" if metrics.sentence else "",
         table=table,
-        # Indented, since a fence would end where the text has one.
+        # Indented, since a fence in the text would end a fenced block.
         command=textwrap.indent("\n".join(map(printable, metrics.command.split("\n"))), " " * 4),
         version=_text(metrics.versions.get("nerf_posenc", "")),
     )

@@ -39,10 +39,10 @@ _IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
 _VIDEOS = (".mp4", ".webp")
 # A PNG of more pixels is written as it is rendered.
 _MAX_HELD = 1 << 24
-# What may be rendered: a side, as --size allows, and pixels of all frames together.
+# Limits: the side, as for --size, and the pixels of all frames together.
 _LONGEST = 1 << 15
 _MOST_PIXELS = 1 << 32
-# Of zlib: higher ones gain little on photographs and take several times as long.
+# Level of zlib: higher ones gain little on photographs and take several times as long.
 _COMPRESSION = 4
 
 
@@ -61,22 +61,23 @@ def render(
     device: str = "auto",
     quiet: bool = False,
 ) -> None:
-    """Render a saved fit: an image, clip or scan at any size, a scene from any camera, a sound.
+    """Render a saved fit: images, clips and scans at any size, scenes from any camera, sounds.
 
     Args:
-        run: Run folder, or the file of a fit.
-        encoding: Which fit, or FILE.py:CLASS for one of your own encoding (default: the best).
-        size: Pixels along the longer side; one per fitted pixel by default.
-        scale: Pixels per fitted pixel along each side, instead of --size.
-        crop: Part of an image: left, top, width and height in its pixels.
-        cameras: Cameras of a scene: a JSON file like transforms.json, one frame each.
-        turntable: Frames around a scene, if no cameras are given; 60 by default.
-        rate: Samples per second of a sound, frames per second of a clip or volume; its own by
-            default.
-        out: File to write: .wav of a sound; .png, .jpg, .tif, .webp, of linear light .exr or .hdr;
-            for frames .mp4, .webp or a folder of PNGs; a new one in the run folder by default.
-        overwrite: Let --out exist already.
-        device: Where to compute: auto, cpu, cuda, cuda:N or mps.
+        run: Run folder, or the file of a saved fit.
+        encoding: Encoding of the fit, or FILE.py:CLASS for your own (default: the best fit).
+        size: Pixels along the longer side (default: the size of the fitted data).
+        scale: Factor of the size of the fitted data, instead of --size.
+        crop: Part of an image to render: left, top, width, height in pixels of the fitted image.
+        cameras: JSON file of cameras of a scene, as transforms.json; each gives one frame.
+        turntable: Number of frames around a scene without --cameras (default: 60).
+        rate: Samples per second of a sound, or frames per second of a clip or volume (default:
+            those of the fitted data).
+        out: File to write (default: a new one in the run folder): .wav for a sound; .png, .jpg,
+            .tif or .webp for an image, .exr or .hdr for linear light; .mp4, .webp or a folder of
+            PNGs for frames.
+        overwrite: Allow --out to exist.
+        device: Device to compute on: auto, cpu, cuda, cuda:N or mps.
         quiet: Print errors only.
 
     Raises:
@@ -89,7 +90,7 @@ def render(
     encoding = None if encoding is None else imported(encoding)
     name, file, folder = find_fit(run, encoding)
     kind, saved = kind_of_fit(file)
-    asked = {
+    given = {
         "size": size,
         "scale": scale,
         "crop": crop,
@@ -97,9 +98,9 @@ def render(
         "turntable": turntable,
         "rate": rate,
     }
-    _require_suiting(file, kind, asked)
+    _require_suiting(file, kind, given)
     try:
-        rendered = kind.render(file, resolve_device(device), asked)
+        rendered = kind.render(file, resolve_device(device), given)
         _require_size(rendered)
         written = _write(rendered, out, folder, label=name, quiet=quiet)
     except CheckpointError as error:
@@ -131,7 +132,7 @@ def _require_size(rendered: Rendered | RenderedFile) -> None:
             )
 
 
-def _require_suiting(file: Path, kind: type[Kind[Any]], asked: Mapping[str, Any]) -> None:
+def _require_suiting(file: Path, kind: type[Kind[Any]], given: Mapping[str, Any]) -> None:
     """Raise if a kind has nothing to render, or an option is for another one.
 
     Raises:
@@ -139,7 +140,7 @@ def _require_suiting(file: Path, kind: type[Kind[Any]], asked: Mapping[str, Any]
     """
     if not kind.rendered_by:
         raise UsageError(f"{file} is the fit of {_a(kind.name)}, which has nothing to render")
-    for option, value in asked.items():
+    for option, value in given.items():
         if value is not None and option not in kind.rendered_by:
             takers = " or ".join(_a(n) for n, each in KINDS.items() if option in each.rendered_by)
             raise UsageError(f"--{option} is for {takers}; this is the fit of {_a(kind.name)}")
@@ -155,7 +156,7 @@ def _write(
     if isinstance(rendered, RenderedFile):
         out = out or _new(folder / "renders", rendered.name, rendered.suffix)
         if out.suffix.lower() != rendered.suffix:
-            raise UsageError(f"--out {out}: it is written as {rendered.suffix}")
+            raise UsageError(f"--out {out}: this fit is written as {rendered.suffix}")
         out.parent.mkdir(parents=True, exist_ok=True)
         with replacing(out) as partial:
             rendered.write(partial)
@@ -219,7 +220,7 @@ def _require_format(out: Path, rendered: Rendered) -> None:
     suffix, num_frames = out.suffix.lower(), rendered.num_frames
     if num_frames == 1:
         if suffix in HDR_SUFFIXES and rendered.tone is None:
-            raise UsageError(f"--out {out}: this fit is none of linear light; write a .png")
+            raise UsageError(f"--out {out}: this fit is not linear light; write a .png")
         if suffix not in (*_IMAGES, *HDR_SUFFIXES):
             raise UsageError(f"--out {out}: an image is written as {', '.join(_IMAGES)}")
         if suffix in (".tif", ".tiff") and importlib.util.find_spec("tifffile") is None:
@@ -234,7 +235,9 @@ def _require_format(out: Path, rendered: Rendered) -> None:
 
 def _write_image(out: Path, pixels: npt.NDArray[np.uint8]) -> None:
     if out.suffix.lower() == ".webp" and max(pixels.shape) > WEBP_SIDE:
-        raise UsageError(f"--out {out}: WebP takes no side over {WEBP_SIDE} pixels; use .png")
+        raise UsageError(
+            f"--out {out}: a side of a WebP image has at most {WEBP_SIDE} pixels; use .png"
+        )
     with replacing(out) as partial:
         partial.write_bytes(_encoded(pixels, out.suffix.lower()))
 
@@ -260,7 +263,7 @@ def _write_large_png(
         # 8 bits of red, green and blue; deflate, the five filters, not interlaced.
         write(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
         for strip in strips:
-            # Before each row its filter: 0, none.
+            # Each row begins with its filter type: 0, none.
             rows = np.pad(strip.reshape(len(strip), -1), ((0, 0), (1, 0)))
             write(b"IDAT", deflate.compress(rows.tobytes()))
         write(b"IDAT", deflate.flush())

@@ -47,11 +47,11 @@ def require_installed(name: str) -> None:
 
 def options_of_kinds() -> dict[str, type[CommonOptions]]:
     """Options of every kind that can be imported, by the option that chooses it."""
-    found = {}
+    options_by_kind = {}
     for name in KINDS:
         with contextlib.suppress(PluginError):
-            found[f"--{name}"] = KINDS[name].Options
-    return found
+            options_by_kind[f"--{name}"] = KINDS[name].Options
+    return options_by_kind
 
 
 def require_data(kind: type[Kind[Any]], options: CommonOptions) -> None:

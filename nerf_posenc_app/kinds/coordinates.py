@@ -1,4 +1,4 @@
-"""What kinds with networks on coordinates share: models, optimizers, measures, curves."""
+"""Base of kinds with networks on coordinates: models, optimizers, measures, curves."""
 
 from __future__ import annotations
 
@@ -102,10 +102,10 @@ class CoordinateKind(Kind[Coordinates]):
         chosen = {key: value for key, value in vars(config).items() if key in _MODEL_OPTIONS}
         if name.swept is not None:
             chosen[name.swept[0]] = name.swept[1]
-        # What is still several is of another encoding.
+        # Options that still have several values belong to another encoding.
         chosen = {k: value for k, value in chosen.items() if not isinstance(value, tuple)}
-        own = {"in_dim": self.in_dim, "out_dim": self.out_dim, "resolution": self.resolution}
-        return CoordinateModel(name.encoding, **{**chosen, **own})
+        sizes = {"in_dim": self.in_dim, "out_dim": self.out_dim, "resolution": self.resolution}
+        return CoordinateModel(name.encoding, **{**chosen, **sizes})
 
     def build(
         self, name: FitName, config: Coordinates, generator: torch.Generator
@@ -129,7 +129,7 @@ class CoordinateKind(Kind[Coordinates]):
         facts: dict[str, Any] | None = None,
         **particular: Any,
     ) -> Problem:
-        """What the training of a model needs, with optimizer, learning rates and precision.
+        """Assemble the training problem of a model: optimizer, learning rates and precision.
 
         Args:
             model: the encoder and the network, one after the other.
@@ -187,7 +187,7 @@ def coordinate_encodings() -> list[str]:
 
 
 def suiting_encodings() -> list[str]:
-    """What may stand in ``--encodings``: the same, and networks that need no encoding."""
+    """Names that ``--encodings`` takes: the same, and networks that need no encoding."""
     return [*coordinate_encodings(), *recipes.implicit_networks()]
 
 
@@ -226,8 +226,8 @@ def check_encodings(
     for encoding, (option, value) in values.items():
         require(
             value is None or encoding in names,
-            f"{option} is for the encoding {encoding}, and this fits {', '.join(names)}; name "
-            f"{encoding} in --encodings, or leave {option} out",
+            f"{option} is for the encoding {encoding}, and this run fits {', '.join(names)}; add "
+            f"{encoding} to --encodings, or leave {option} out",
         )
 
 

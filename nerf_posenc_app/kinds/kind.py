@@ -1,4 +1,4 @@
-"""What a kind of data gives the program: the protocol `Kind`.
+"""The protocol `Kind`: the interface between a kind of data and the program.
 
 A kind says what is particular to its data. Everything else, the run, its folder, resuming, the
 tables, the page, `compare` and the live page, knows configurations, scores and blocks alone.
@@ -42,7 +42,7 @@ Config = TypeVar("Config", bound=CommonOptions)
 
 @dataclass(kw_only=True)
 class Problem:
-    """What the training of one model needs.
+    """Training problem of one model.
 
     Attributes:
         draw_batch: function from the step to its inputs and targets.
@@ -145,7 +145,7 @@ class Fit(Generic[Config]):
         name: name of the fit.
         config: configuration of the run.
         model: the model.
-        problem: what it was trained on.
+        problem: training problem of the model.
         state: the training as it ended.
         snapshots: previews during the training.
     """
@@ -173,7 +173,7 @@ class Kind(ABC, Generic[Config]):
             for a mean squared error of values in [0, 1].
         title: name of the data.
         source: source of the data.
-        about: what a comparison of encodings shows on such data, for the report.
+        about: lesson of a comparison of encodings on such data, for the report.
         citations: BibTeX of the papers behind it.
         notes_on_data: remarks that a reader of the table should know.
         evaluated_on: part of the data that scores are of; empty for all of it.
@@ -257,7 +257,7 @@ class Kind(ABC, Generic[Config]):
 
     @abstractmethod
     def problem(self, model: nn.Module, description: Any, config: Config) -> Problem:
-        """What the training of a model needs.
+        """Assemble the training problem of a model.
 
         Args:
             model: the model, on its device.
@@ -273,7 +273,7 @@ class Kind(ABC, Generic[Config]):
         """Score a fitted model on test data, and show it in blocks."""
 
     def references(self, config: Config) -> Mapping[str, Callable[[], Result]]:
-        """What needs no training and is evaluated alike, by name; none by default.
+        """References without training that are evaluated alike, by name; none by default.
 
         They are computed before the first fit. Of one that raises, the run says so and goes on.
         """
@@ -320,14 +320,14 @@ class Kind(ABC, Generic[Config]):
 
     @classmethod
     def render(
-        cls, path: Path, device: torch.device, asked: Mapping[str, Any]
+        cls, path: Path, device: torch.device, given: Mapping[str, Any]
     ) -> Rendered | RenderedFile:
         """Load a saved fit and render it, for kinds that have options in ``rendered_by``.
 
         Args:
             path: file of the fit.
             device: device to compute on.
-            asked: options of the command ``render``; None for what was not given.
+            given: options of the command ``render``; None for what was not given.
 
         Raises:
             UsageError: If an option does not suit the fit.

@@ -16,8 +16,10 @@ ROTATION = Measure(
     "degrees",
     3,
     higher_is_better=False,
-    meaning="Angle between the orientations of the training views as found and as given, mean over "
-    "the views, after a similarity has aligned their positions and axes",
+    meaning=(
+        "Mean angle between the found and the given orientations of the training views, after "
+        "a similarity transform has aligned positions and axes"
+    ),
 )
 POSITION = Measure(
     "position_percent",
@@ -25,9 +27,11 @@ POSITION = Measure(
     "%",
     3,
     higher_is_better=False,
-    meaning="Distance between the positions of the training views as found and as given, mean over "
-    "the views, in hundredths of the cameras' mean distance from their middle, after a similarity "
-    "has aligned them",
+    meaning=(
+        "Mean distance between the found and the given positions of the training views, in "
+        "percent of the cameras' mean distance from their center, after a similarity transform "
+        "has aligned them"
+    ),
 )
 
 
@@ -40,7 +44,7 @@ def pose_scores(found: Tensor, given: Tensor) -> tuple[dict[str, float], Curve]:
     }
     numbers = list(range(len(found)))
     title, degrees = "Rotation of each view", difference.degrees.tolist()
-    return scores, Curve(title, "training view", "degrees from as given", numbers, degrees)
+    return scores, Curve(title, "training view", "degrees from the given pose", numbers, degrees)
 
 
 def notes_on_poses(
@@ -55,8 +59,8 @@ def notes_on_poses(
     """
     if is_one_pose(start):
         yield (
-            "all training views began at one pose; from there, poses of views are found that look "
-            "the same way and were taken from beside one another"
+            "all training views started at one pose, which works for views that look in one "
+            "direction from neighboring positions"
         )
     percent = 0.0
     if not is_one_pose(given):
@@ -64,7 +68,7 @@ def notes_on_poses(
         percent = 100 * float(distances.mean())
         yield (
             f"poses were {float(degrees.mean()):.2f} degrees and {percent:.2f}% off at the "
-            "start, once aligned"
+            "start, after alignment"
         )
     for fit in results:
         if (aligned := fit.details.get("psnr_db_at_aligned_poses")) is None:
@@ -74,6 +78,6 @@ def notes_on_poses(
             reason = f"did not find the poses ({position:.2f}% off; {percent:.2f}% at the start)"
             yield Doubt(fit.name, reason, "Try more --steps")
         yield (
-            f"{fit.name}: test views are refined too; left where the training views "
-            f"put them they have {aligned:.2f} dB"
+            f"{fit.name}: the poses of test views are refined too; without that, they score "
+            f"{aligned:.2f} dB"
         )

@@ -69,51 +69,53 @@ if TYPE_CHECKING:
 _TURNTABLE = 60
 
 FIELD_HELP = (
-    f"Radiance field: {'; '.join(f'{name}, {row.about}' for name, row in FIELDS.items())}. Default "
-    "is mlp for images with an opacity, else proposal, which fits what lies behind a scene too. "
-    "auto, for the best images in the shortest time: factored for images with an opacity, else "
-    "proposal with a hash grid."
+    f"Radiance field: {'; '.join(f'{name}, {row.about}' for name, row in FIELDS.items())}. The "
+    "default is mlp for images with an opacity and otherwise proposal, which also fits the "
+    "background of a scene. auto gives the best images in the shortest time: factored for images "
+    "with an opacity, otherwise proposal with a hash grid."
 )
 FieldOption = Annotated[Resolved[str], tyro.conf.arg(help=FIELD_HELP)]
 """Name of a row of ``FIELDS``, or ``auto``."""
-# Options that describe a field, under the same names.
-# Steps of a field that is meant to look best.
+# Steps of --field auto.
 _LONG = 3000
+# Options that describe a field, under the same names.
 _FIELD_OPTIONS = {field.name for field in fields(FieldOptions)} - {"encoding"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ViewsOptions(PixelOptions):
-    """What holds for radiance fields, whatever their views come from."""
+    """Options of radiance fields, whatever the source of their views."""
 
     field: FieldOption = UNSET
 
     background: Literal["auto", "white", "black", "random"] = "auto"
-    """Background behind the scene. auto is white for images with an opacity, else random during
+    """Background color. auto is white for images with an opacity and otherwise random during
     training, so that empty space is not learned as a white wall."""
 
     exposure: bool = False
-    """Learn a gain per photograph and color channel, for captures with automatic exposure; needs
-    --field factored or proposal."""
+    """Learn one gain per photograph and color channel, for captures with automatic exposure;
+    needs --field factored or proposal."""
 
     refine_poses: bool = False
-    """Learn corrections of the poses beside the field, with --field proposal or auto: for poses
-    that are known to some 15 degrees. The encoding opens from coarse to fine for 40% of the
-    fit, over random backgrounds; then the field restarts, in full detail."""
+    """Learn pose corrections together with the field, for poses that are known to about 15
+    degrees; needs --field proposal or auto. The encoding opens from coarse to fine during the
+    first 40% of the fit, over random backgrounds; then the field restarts in full detail."""
 
     disturb_poses: Annotated[float, Range(0, 0.5)] = 0.0
-    """Disturb the training poses with this standard deviation, in radians and in half the scene's
-    size, to measure what --refine-poses recovers."""
+    """Standard deviation of noise to add to the training poses, in radians and in halves of the
+    scene's size; it measures what --refine-poses recovers."""
 
     unknown_poses: bool = False
-    """Begin with one pose for all training views, with --refine-poses: for views that look the
-    same way from beside one another. What is found is compared with the poses of the files."""
+    """With --refine-poses, start all training views from one pose: for views that look in one
+    direction from neighboring positions. The refined poses are compared with those of the
+    files."""
 
     test_views: Annotated[int, Range(1)] = 25
-    """Number of test views, evenly spread over the held-out ones."""
+    """Number of held-out views to score, evenly spread over all of them."""
 
     turntable: Annotated[int, Range(0, 10_000)] = 20
-    """Number of frames of the turntable video; 0 turns off the video and the orbit on the page."""
+    """Number of frames of the turntable video; 0 turns off this video and the orbit on the
+    page."""
 
     def check(self) -> None:
         """Check ranges, and that the encodings suit the field."""
@@ -148,7 +150,7 @@ class ViewsOptions(PixelOptions):
             )
             super().check()
             return
-        # The views say which of both it is, unless an option says it.
+        # The views decide between both fields unless --field is given.
         possible = [row] if row else [FIELDS["mlp"], FIELDS["proposal"]]
         taken = {name for each in possible for name in each.encodings()}
         suiting = [name for name in recipes.ENCODINGS if name in taken]
@@ -170,8 +172,8 @@ class ViewsOptions(PixelOptions):
 class SceneOptions(ViewsOptions):
     """Fit a radiance field without and with an encoding.
 
-    Encodings, as the field takes them: none fourier gaussian hash lines vector-matrix; by
-    default none fourier, with the field proposal hash too.
+    Encodings, depending on the field: none fourier gaussian hash lines vector-matrix. The
+    default is none fourier, with --field proposal also hash.
 
     Example: train_fit.py --scene FOLDER --encodings none fourier hash
     """
@@ -196,7 +198,7 @@ class ViewsKind(Kind[AskedViews]):
         self.scene = _with_printable_names(
             replace(scene, test=scene.test.subset(options.test_views))
         )
-        # Those of the files, which the poses that are found are compared with.
+        # Poses of the files, for comparison with the refined poses.
         self.given_poses = poses = self.scene.train.world_from_camera
         if options.disturb_poses:
             generator = torch.Generator().manual_seed(options.seed)
@@ -205,7 +207,7 @@ class ViewsKind(Kind[AskedViews]):
         if options.unknown_poses:
             poses = torch.eye(4).expand_as(poses).clone()
         if poses is not self.given_poses:
-            # Points would say where the cameras really are.
+            # Points would reveal the true poses.
             train = replace(self.scene.train, world_from_camera=poses, points=None)
             self.scene = replace(self.scene, train=train)
         self.title, self.source = self.scene.name, self.scene.source
@@ -244,7 +246,7 @@ class ViewsKind(Kind[AskedViews]):
         """
         on_cpu, is_opaque = torch.device(options.device).type == "cpu", self.scene.train.is_opaque
         if (field := options.field) is None:
-            # A small field has nothing for what lies behind a scene.
+            # The small field cannot show a background.
             is_proposal = is_opaque or options.refine_poses or options.exposure
             field = "proposal" if is_proposal else "mlp"
             replace(options, field=field).check()
@@ -254,9 +256,9 @@ class ViewsKind(Kind[AskedViews]):
         row = get_field(field)
         encodings = row.default_encodings[-1:] if is_auto else row.default_encodings
         if on_cpu:
-            # What auto chooses is meant to look best; other fields are compared by encodings.
+            # auto aims at image quality; other fields are used to compare encodings.
             steps = _LONG if is_auto else row.steps
-            # With time for it, less noise leaves poses half as far off.
+            # Larger batches have less gradient noise, which halves the pose error.
             is_precise = is_auto and options.refine_poses and options.seconds is None
             batch_size = 4096 if is_precise else 1024
         else:
@@ -346,11 +348,11 @@ class ViewsKind(Kind[AskedViews]):
             )
         # A view costs many samples per pixel and gets a quarter of a preview's side. Where test
         # views are is not known while poses are refined.
-        shown = self.scene.train if config.refine_poses else self.scene.test
-        preview = shown.subset(1).resized(PREVIEW_SIDE // 4)
+        preview_views = self.scene.train if config.refine_poses else self.scene.test
+        preview = preview_views.subset(1).resized(PREVIEW_SIDE // 4)
 
         def pose_of_preview() -> Tensor:
-            poses = shown.world_from_camera
+            poses = preview_views.world_from_camera
             return (renderer.found_poses(poses) if config.refine_poses else poses)[0]
 
         def render(camera: Camera, pose: Tensor) -> Tensor:
@@ -461,22 +463,22 @@ class ViewsKind(Kind[AskedViews]):
         yield from doubts_of_flat_fits(results, flat, config, data="scene")
 
     @classmethod
-    def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
+    def render(cls, path: Path, device: torch.device, given: Mapping[str, Any]) -> Rendered:
         """Render a field from cameras of a file, or around the scene."""
         fit = load_fit(path, device=device)
         assert isinstance(fit, SceneFit)
-        in_file_units = asked["cameras"] is not None
+        in_file_units = given["cameras"] is not None
         cameras: Sequence[tuple[Camera, Float[Tensor, "4 4"]]]
         if in_file_units:
             try:
-                cameras = open_cameras(asked["cameras"], fit.camera)
+                cameras = open_cameras(given["cameras"], fit.camera)
             except SceneError as error:
                 raise UsageError(str(error)) from None
         else:
-            poses = orbit_poses(fit.world_from_camera, asked["turntable"] or _TURNTABLE)
+            poses = orbit_poses(fit.world_from_camera, given["turntable"] or _TURNTABLE)
             cameras = [(fit.camera, pose) for pose in poses]
         cameras = [
-            (_resized(camera, asked["size"], asked["scale"] or 1.0), pose)
+            (_resized(camera, given["size"], given["scale"] or 1.0), pose)
             for camera, pose in cameras
         ]
         stem = "view" if len(cameras) == 1 else "path" if in_file_units else "turntable"

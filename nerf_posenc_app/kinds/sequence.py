@@ -37,7 +37,7 @@ BITS = Measure(
     "test text",
 )
 ACCURACY = Measure(
-    "accuracy_percent", "accuracy", "%", 1, meaning="Hidden characters that are predicted rightly"
+    "accuracy_percent", "accuracy", "%", 1, meaning="Hidden characters that are predicted correctly"
 )
 
 ENCODINGS = ("none", "sinusoidal")
@@ -45,11 +45,11 @@ _MAX_BYTES = 200_000_000
 # Share of the characters that are hidden (Devlin et al. 2019).
 _HIDDEN = 0.15
 _TEST_SHARE = 0.1
-# Windows of the test text that are scored at most, and shown.
+# Maximum number of scored windows of the test text, and of windows on the page.
 _SCORED, _SHOWN = 1024, 10
 _HEADS = 4
 _CONTEXT = 32
-# What the loss leaves out, by the convention of cross_entropy.
+# Target that cross_entropy ignores by default.
 _GIVEN = -100
 
 
@@ -63,10 +63,10 @@ class SequenceOptions(CommonOptions):
     """
 
     sequence: str = TOPICS
-    """UTF-8 text file, or topics: Python's help texts, which are built in."""
+    """UTF-8 text file, or topics, the built-in help texts of Python."""
 
     context: Annotated[int, Range(4, 4096)] = _CONTEXT
-    """Number of characters in a window of the model."""
+    """Number of characters that the model sees at once."""
 
 
 class MaskedTransformer(nn.Module):
@@ -120,7 +120,7 @@ class MaskedTransformer(nn.Module):
 
     def forward(self, symbols: Tensor) -> Tensor:
         """Logits ``(batch, length, num_symbols)`` of symbols ``(batch, length)``."""
-        # Embeddings of variance 1, beside sines and cosines of variance 1/2.
+        # Scale embeddings to variance 1; sines and cosines have variance 1/2.
         x = math.sqrt(self.embedding.embedding_dim) * self.embedding(symbols) + self.positions
         for layer in self.layers:
             x = layer(x)

@@ -1,4 +1,4 @@
-"""What fills the window of the live page: images side by side, or what a camera sees."""
+"""Canvas of the live page: images side by side, or the view of a camera."""
 
 import math
 from collections.abc import Sequence
@@ -94,18 +94,21 @@ def _draw_panels(
     image_height, image_width, _ = panels[0].image.shape
     aspect = image_width / image_height
     columns, size = columns_for(len(panels), right - left, bottom - top, aspect)
-    shown = max(1, math.floor(size)), max(1, math.floor(size / aspect))
+    size_in_pixels = max(1, math.floor(size)), max(1, math.floor(size / aspect))
     rows = -(-len(panels) // columns)
-    used = columns * shown[0] + (columns - 1) * _GAP
+    used = columns * size_in_pixels[0] + (columns - 1) * _GAP
     left += (right - left - used) // 2
-    top += max(0, (bottom - top - rows * (shown[1] + _CAPTION) - (rows - 1) * _GAP) // 2)
+    top += max(0, (bottom - top - rows * (size_in_pixels[1] + _CAPTION) - (rows - 1) * _GAP) // 2)
     # Enlarged pixels stay pixels.
     method = Image.Resampling.NEAREST if size >= image_width else Image.Resampling.LANCZOS
     for i, panel in enumerate(panels):
         row, column = divmod(i, columns)
-        x, y = left + column * (shown[0] + _GAP), top + row * (shown[1] + _CAPTION + _GAP)
-        _draw_caption(draw, x, y, shown[0], panel)
-        canvas.paste(Image.fromarray(panel.image).resize(shown, method), (x, y + _CAPTION))
+        x, y = (
+            left + column * (size_in_pixels[0] + _GAP),
+            top + row * (size_in_pixels[1] + _CAPTION + _GAP),
+        )
+        _draw_caption(draw, x, y, size_in_pixels[0], panel)
+        canvas.paste(Image.fromarray(panel.image).resize(size_in_pixels, method), (x, y + _CAPTION))
 
 
 def _draw_caption(draw: ImageDraw.ImageDraw, x: int, y: int, width: int, panel: LivePanel) -> None:

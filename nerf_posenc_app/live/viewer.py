@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 # Seconds between two images of a fit while the camera rests.
 _SECONDS = 1.0
-# Seconds in which browsers get the last message.
+# Seconds to deliver the last message to browsers.
 _GOODBYE = 0.3
 # Width in pixels of the panel beside a field.
 _NARROW = 340
@@ -101,7 +101,7 @@ class LivePage:
             raise
         self._pixels = pixels
         self._score = score
-        # Losses are those of texts, whose passages want room.
+        # Texts have a loss, and their passages need a wide panel.
         self._is_wide = score.measure.name == "loss"
         self._title = title
         self._passages: dict[str, Any] = {}
@@ -118,7 +118,7 @@ class LivePage:
         gui.main_panel.set_width(_WIDE if self._is_wide else _NARROW)
         if poses is not None:
             self._add_camera(poses)
-        # As text: in HTML, tags in a name would be interpreted.
+        # Sent as text: in HTML, tags in a name would be interpreted.
         gui.add_text("fitting", title, disabled=True)
         self._status: Any = gui.add_text("now", "", disabled=True)
         self._plot: Any = None
@@ -139,7 +139,7 @@ class LivePage:
     def _say_goodbye(self) -> None:
         """Say that it is over: a page cannot tell a server that has ended from one it has lost."""
         if self.server.get_clients():
-            self._status.value = "all fits have ended; the run folder gets their report"
+            self._status.value = "all fits are done; the report is written to the run folder"
             self.server.flush()
             time.sleep(_GOODBYE)
 
@@ -217,8 +217,8 @@ class LivePage:
 
     def _state_line(self, name: str, state: FitState) -> str:
         """Step and score of a fit."""
-        shown = self._score.measure.sentence(self._curves[name][1][-1])
-        return f"step {state.step} of {state.num_steps}, {shown}"
+        score = self._score.measure.sentence(self._curves[name][1][-1])
+        return f"step {state.step} of {state.num_steps}, {score}"
 
     def _update_plot(self, state: FitState) -> None:
         """Update the curves in the panel."""
@@ -254,8 +254,8 @@ class LivePage:
         camera.fov = FIELD_OF_VIEW
         gui = self.server.gui
         with gui.add_folder("camera"):
-            gui.add_markdown("Drag to turn, right-drag to move, scroll to come closer.")
-            button = gui.add_button("back to the first view")
+            gui.add_markdown("Drag to rotate, right-drag to pan, scroll to zoom.")
+            button = gui.add_button("reset the view")
 
         @button.on_click
         def _(event: Any) -> None:

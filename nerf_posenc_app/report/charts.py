@@ -13,7 +13,7 @@ from typing import Any
 
 from nerf_posenc_app.report.palette import NUM_STYLES, RAMP, figure_color
 
-# What the page's own style says of a chart, for a file of its own.
+# Styles of a chart as a separate file, as on the page.
 _PRINT_STYLE = (
     "text { font: 13px sans-serif; fill: #444; } .heading { font-weight: bold; fill: #111; } "
     ".grid { stroke: #ddd; } .mark { stroke: #999; stroke-dasharray: 2 3; } "
@@ -29,7 +29,7 @@ _LEFT = 78.0
 _RIGHT = 14.0
 _TOP = 14.0
 _BOTTOM = 44.0
-# A chart with more points than it has pixels is only slower.
+# More points than pixels only make a chart slower.
 _MAX_POINTS = 400
 # Rows that the labels of marks are spread over, so that none lie on each other.
 _LABEL_ROWS = 3
@@ -79,7 +79,7 @@ class Chart:
         y_label: label of the y axis, with its unit.
         lines: the lines; on a logarithmic axis values of 0 or less are left out.
         section: heading of the page that the chart stands under.
-        about: what the charts of the section show.
+        about: description of the charts of the section.
         log_x: whether the x axis is logarithmic.
         log_y: whether the y axis is logarithmic.
         marks: vertical lines.

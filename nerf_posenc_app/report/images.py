@@ -40,12 +40,12 @@ _COLOR_MAPS = {
         "3ebc74 4cc26c 5dc963 6ece58 82d34c 96d83f abdc32 c0df24 d5e21a eae51a fde725"
     ),
 }
-# Errors of which a quantile is taken: to sort more takes seconds, and torch refuses 2^24.
+# Maximum number of errors for a quantile: sorting more takes seconds, and torch fails at 2^24.
 _MAX_VALUES = 1 << 20
 # Share of the visible pixels nearer and farther than the two ends of the scale of depths.
 _BEYOND = 0.01
 _MAX_PIXELS = 200_000_000
-# Of the pixels of a file that compare reads, whatever its size, and what more for its bytes.
+# Pixels of a file that compare reads in any case, and further ones by its bytes.
 _MAX_BYTES = 1 << 27
 _MAX_COMPRESSION = 100
 

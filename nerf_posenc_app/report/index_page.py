@@ -94,7 +94,7 @@ def _best(measure: Measure, scores: Sequence[tuple[str, float]]) -> str | None:
 
 
 def _cell(value: float, sign: str = "") -> dict[str, str]:
-    """What a cell shows, and what it is sorted by."""
+    """Text of a cell and its sort key."""
     if math.isnan(value):
         return {"value": "", "text": "-"}
     return {"value": f"{value}".replace("inf", "Infinity"), "text": f"{value:{sign}.2f}"}

@@ -42,7 +42,7 @@ def why_not(fit: ImageFit) -> str | None:
     encoder = fit.encoder
     if isinstance(encoder, HashGridEncoder):
         suits = encoder.features_per_level == _TEXEL and encoder.interpolation == "linear"
-        return None if suits else "a grid that is not of 4 features, linearly interpolated"
+        return None if suits else "a grid other than 4 features with linear interpolation"
     if isinstance(encoder, FourierEncoder) and encoder.basis is not None:
         return "Fourier features along other directions than the axes"
     known = isinstance(encoder, Identity | FourierEncoder | GaussianEncoder)

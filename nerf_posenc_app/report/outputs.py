@@ -1,4 +1,4 @@
-"""What a run writes beside its checkpoints: images, videos, figures, page, metrics."""
+"""Outputs of a run beside its checkpoints: images, videos, figures, page, metrics."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -39,7 +39,7 @@ def write_report(
 
     Args:
         folder: folder to write to.
-        about: what the page says of the data.
+        about: facts about the data for the page.
         results: the fits and references.
         originals: the true images of the fits' snapshots.
         figures: also write every chart for print, as SVG, in ``figures/``.
@@ -64,21 +64,23 @@ def write_report(
         videos = _write_videos(folder, results)
     with noted("training video", notes):
         write_training_video(folder / TRAINING_VIDEO, originals, results, about.training)
-    shown = panels(results)
+    image_panels = panels(results)
     with noted("comparison.png", notes):
-        if shown:
-            save_comparison(folder / "comparison.png", shown, results, about.measures[0])
+        if image_panels:
+            save_comparison(folder / "comparison.png", image_panels, results, about.measures[0])
     with noted("curves.svg", notes):
         if curves := training_charts(results, about.training):
             save_charts(folder / "curves.svg", curves)
     with noted("figures", notes):
         if figures:
             _write_figures(folder / "figures", about, results)
-    height, width, _ = shown[0].original.shape if shown else (0, 0, 0)
+    height, width, _ = image_panels[0].original.shape if image_panels else (0, 0, 0)
     tiles = None
     with noted("image that zooms", notes):
         if height * width > LARGE_PIXELS:
-            tiles = write_tiles(folder, {"original": shown[0].original, **shown[0].fits})
+            tiles = write_tiles(
+                folder, {"original": image_panels[0].original, **image_panels[0].fits}
+            )
     with noted("page", notes):
         about = replace(about, notes=[*about.notes, *notes])
         write_page(folder / report, about, results, videos=videos, originals=originals, tiles=tiles)
@@ -96,7 +98,7 @@ def _write_views(folder: Path, results: Sequence[Result]) -> None:
 
 def _write_png(file: Path, image: Tensor) -> None:
     file.parent.mkdir(exist_ok=True)
-    # A tenth larger than at the default level, in a quarter of the time.
+    # Files are a tenth larger than at the default level and take a quarter of the time.
     iio.imwrite(file, eight_bit(image), compress_level=1)
 
 
@@ -114,10 +116,10 @@ def _write_videos(folder: Path, results: Sequence[Result]) -> dict[str, Mapping[
 def _write_figures(folder: Path, about: About, results: Sequence[Result]) -> None:
     """Write the charts of each section for print."""
     folder.mkdir()
-    shown = panels(results)
+    image_panels = panels(results)
     charts = [*block_charts(results), *training_charts(results, about.training)]
-    if shown:
-        charts += frequency_content(shown[0], results).charts
+    if image_panels:
+        charts += frequency_content(image_panels[0], results).charts
     for section in dict.fromkeys(chart.section for chart in charts):
-        own = [chart for chart in charts if chart.section == section]
-        save_charts(folder / f"{slug(section or 'results')}.svg", own)
+        section_charts = [chart for chart in charts if chart.section == section]
+        save_charts(folder / f"{slug(section or 'results')}.svg", section_charts)

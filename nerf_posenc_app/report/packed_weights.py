@@ -176,7 +176,7 @@ def _difference(
     largest = 0.0
     for rgb, expected in zip(_outputs(encoder, network, points), reference, strict=True):
         largest = max(largest, float((rgb - expected).abs().max()))
-        # Written so that NaN is over the tolerance too.
+        # Written so that NaN exceeds the tolerance too.
         if not largest <= TOLERANCE:
             return None
     return largest

@@ -87,14 +87,14 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What a page says of its data.
+    """Facts about the data of a page.
 
     Attributes:
         title: heading of the page, shown as text whatever it contains.
         measures: columns of the table; gains are of the first.
         training: measure of the training curves.
-        run: what reproduces the run: command, configuration, versions.
-        lead: what a comparison of encodings shows on such data.
+        run: command, configuration and versions that reproduce the run.
+        lead: lesson of a comparison of encodings on such data.
         notes: remarks on the data and the results.
         citations: BibTeX.
         groups: groups of a comparison, heading and the names of the fits below it.
@@ -129,7 +129,7 @@ def write_page(
 
     Args:
         path: HTML file.
-        about: what it says of the data.
+        about: facts about the data.
         results: the fits, with what they are compared with.
         videos: files by heading and name.
         originals: the true images of the fits' snapshots.
@@ -265,12 +265,12 @@ def _sections(charts: Sequence[Chart], content: FrequencyContent | None) -> list
     """Charts by their headings; the octaves have a table as well."""
     sections = []
     for name in dict.fromkeys(chart.section for chart in charts):
-        own = [chart for chart in charts if chart.section == name]
+        section_charts = [chart for chart in charts if chart.section == name]
         sections.append(
             {
                 "name": name,
-                "about": own[0].about,
-                "charts": [_for_template(chart) for chart in own],
+                "about": section_charts[0].about,
+                "charts": [_for_template(chart) for chart in section_charts],
                 "octaves": content if name == "Frequency content" else None,
             }
         )
@@ -279,7 +279,7 @@ def _sections(charts: Sequence[Chart], content: FrequencyContent | None) -> list
 
 @dataclass(frozen=True)
 class _Part:
-    """What the page shows of an image and its reconstructions.
+    """A part of an image that the page shows.
 
     Attributes:
         label: name of the choice.
@@ -375,7 +375,7 @@ def _shown(panel: Panel, scale: float, part: _Part, whole: int) -> dict[str, Any
         error = (part.error(fit, panel.original) / scale).clamp(0, 1)
         fitted = webp_url(part.image(clamped(fit)))
         decibels = psnr_from_mse(panel.mse(name, part.window))
-        shown = {
+        entry = {
             "name": name,
             "score": f"{score_text(decibels, 1)} dB",
             "url": fitted,
@@ -383,8 +383,8 @@ def _shown(panel: Panel, scale: float, part: _Part, whole: int) -> dict[str, Any
         }
         if name in near:
             depth = part.image(near[name][..., None])[..., 0]
-            shown["depth"] = webp_url(color_mapped(depth.nan_to_num(0.0), "viridis"), 80)
-        fits.append(shown)
+            entry["depth"] = webp_url(color_mapped(depth.nan_to_num(0.0), "viridis"), 80)
+        fits.append(entry)
     return {
         "name": part.label,
         "whole": whole,
@@ -398,19 +398,19 @@ def _shown(panel: Panel, scale: float, part: _Part, whole: int) -> dict[str, Any
 
 def _passages(results: Sequence[Result], measure: Measure) -> list[dict[str, Any]]:
     """Passages by title, each with one text for every encoding."""
-    found = [(result, passage) for result in results for passage in result.blocks(Passage)]
-    titles = dict.fromkeys(passage.title for _, passage in found)
+    passages = [(result, passage) for result in results for passage in result.blocks(Passage)]
+    titles = dict.fromkeys(passage.title for _, passage in passages)
     return [
         {
             "title": title,
             "texts": [
                 {
                     "name": result.label,
-                    # Of several tasks it is the mean, and not of the one below.
+                    # For several tasks this is the mean, not the score of the task below.
                     "score": _score(result, measure) if len(titles) == 1 else "",
                     "spans": Markup(passage_spans(passage)),
                 }
-                for result, passage in found
+                for result, passage in passages
                 if passage.title == title
             ],
         }
@@ -449,11 +449,11 @@ def _visible(text: str) -> str:
 def _maps(results: Sequence[Result]) -> list[dict[str, Any]]:
     """Heat maps by title, each with one for every encoding; the largest value is darkest."""
     style = styles(results)
-    found = [(result.label, each) for result in results for each in result.blocks(HeatMap)]
+    heat_maps = [(result.label, each) for result in results for each in result.blocks(HeatMap)]
     shown = []
-    for title in dict.fromkeys(each.title for _, each in found):
+    for title in dict.fromkeys(each.title for _, each in heat_maps):
         entries = []
-        for name, each in found:
+        for name, each in heat_maps:
             if each.title != title:
                 continue
             # Numbers that are not finite, of a fit that diverged, leave their cells blank.

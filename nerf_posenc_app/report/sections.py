@@ -223,7 +223,7 @@ def parameter_charts(results: Sequence[Result], measure: Measure) -> list[Chart]
 
 @dataclass(frozen=True)
 class FrequencyContent:
-    """What an image and its reconstructions contain, by octave of spatial frequency.
+    """Energy of an image and its reconstructions by octave of spatial frequency.
 
     Attributes:
         charts: power by frequency, PSNR and energy by octave.
@@ -248,7 +248,7 @@ def frequency_content(panel: Panel, results: Sequence[Result]) -> FrequencyConte
             style,
             "Energy recovered by octave",
             "recovered (%)",
-            # NaN, of which there is nothing to recover, stays what it is.
+            # NaN stays NaN: the octave has no energy to recover.
             lambda band: 100 * max(band.recovered, 0.0),
         ),
         _spectrum_chart(panel, content, style),

@@ -29,7 +29,7 @@ def gain(
     Args:
         result: the fit.
         results: all of the table.
-        measure: what counts; less of it is a gain if lower is better.
+        measure: measure of the gain; a lower value is a gain if lower is better.
         digits: digits of the scores, of which the gain is the difference.
     """
     baseline = FitName(BASELINE, run=result.name.run)
@@ -61,15 +61,15 @@ def columns(results: Sequence[Result], measures: Sequence[Measure]) -> list[Meas
 
 def table(results: Sequence[Result], measures: Sequence[Measure]) -> str:
     """Format the results in aligned columns."""
-    shown = columns(results, measures)
-    labels = [measure.label for measure in shown]
+    table_columns = columns(results, measures)
+    labels = [measure.label for measure in table_columns]
     rows = [("encoding", "parameters", *labels, "seconds", gain_label(measures[0]))]
     for result in results:
         rows.append(
             (
                 result.label,
                 f"{result.parameters:,}" if result.parameters else "-",
-                *(score_text(result.scores.get(m.name, math.nan), m.digits) for m in shown),
+                *(score_text(result.scores.get(m.name, math.nan), m.digits) for m in table_columns),
                 f"{result.seconds:.1f}",
                 gain_text(result, results, measures[0]),
             )
@@ -151,7 +151,7 @@ class InputScores:
     """First scores of the fits of one of several data.
 
     Attributes:
-        measure: what the scores are; it may differ between the data of a run.
+        measure: measure of the scores; it may differ between the data of a run.
         scores: score by the name of the fit; a fit that failed is left out.
     """
 
@@ -166,12 +166,12 @@ def comparable(inputs: Mapping[str, InputScores], names: Sequence[str]) -> dict[
         inputs: scores of all data.
         names: names of the fits.
     """
-    found: dict[Measure, list[str]] = {}
+    titles_by_measure: dict[Measure, list[str]] = {}
     for title, row in inputs.items():
-        titles = found.setdefault(row.measure, [])
+        titles = titles_by_measure.setdefault(row.measure, [])
         if all(math.isfinite(row.scores.get(name, math.nan)) for name in names):
             titles.append(title)
-    return found
+    return titles_by_measure
 
 
 def table_of_inputs(

@@ -10,7 +10,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Te
 from nerf_posenc_app.json_values import as_json
 from nerf_posenc_app.report.palette import NUM_COLORS, NUM_STYLES, PAGE_DARK, PAGE_LIGHT, RAMP
 
-# It keeps the templates that it has compiled.
+# The environment caches compiled templates.
 _ENVIRONMENT = Environment(
     loader=ChoiceLoader(
         [
@@ -40,7 +40,7 @@ def render(template: str, run: Mapping[str, Any], **values: Any) -> str:
 
     Args:
         template: its file.
-        run: what reproduces the run: command, configuration, versions.
+        run: command, configuration and versions that reproduce the run.
         **values: values of the template; text is escaped.
     """
     details = {key: value for key, value in run.items() if key != "command"}

@@ -69,12 +69,12 @@ def write_tiles(
     """
     levels = 0
     for name, image in images.items():
-        own = folder / TILES / file_stem(name)
-        own.mkdir(parents=True)
+        fit_folder = folder / TILES / file_stem(name)
+        fit_folder.mkdir(parents=True)
         pixels, levels = eight_bit(image), 0
         while levels == 0 or max(pixels.shape) > _SIDE:
             pixels = pixels if levels == 0 else _halved(pixels)
-            _write_level(own, levels, pixels)
+            _write_level(fit_folder, levels, pixels)
             levels += 1
     height, width, _ = next(iter(images.values())).shape
     return TilePyramid(list(images), width, height, levels)

@@ -27,12 +27,12 @@ def shown_volumes(volumes: Mapping[str, Volume]) -> list[dict[str, Any]]:
     Args:
         volumes: one of each fit.
     """
-    shown = []
+    entries = []
     for name, volume in volumes.items():
         cells = len(volume.density)
         limit = math.log1p(_OPAQUE * cells / 2)
         codes = (torch.log1p(volume.density) / limit).clamp(0, 1)
-        shown.append(
+        entries.append(
             {
                 "name": name,
                 "title": volume.title,
@@ -45,7 +45,7 @@ def shown_volumes(volumes: Mapping[str, Volume]) -> list[dict[str, Any]]:
                 "background": volume.background,
             }
         )
-    return shown
+    return entries
 
 
 def _spread(rgb: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What a run does: prepare, fit, save, resume, several data, several processes.
+"""Runs: prepare, fit, save, resume; several data, several processes.
 
 Read `run` first.
 """

@@ -46,7 +46,7 @@ def run_many(
     Args:
         kind: kind of the data.
         options: options as asked for.
-        context: what the runs have in common.
+        context: state that the runs share.
         folder: folder of the run to be resumed; None for a new one.
 
     Returns:
@@ -84,7 +84,7 @@ def run_many(
                 raise UsageError(f"cannot write to {folder.path}: {error.strerror}") from None
     elif resumed is not None and resumed.digest != _digest(files):
         raise UsageError(
-            f"--resume {folder.path}: its data have changed since the run began; begin a new one"
+            f"--resume {folder.path}: its data have changed since the run started; start a new run"
         )
     context.stop.folder = folder.path
     with closed_on_error(folder):
@@ -92,9 +92,9 @@ def run_many(
         context.world.broadcast(shared)
         _require_shared(folder.path, context)
         names, own = _fit_share(kind, files, folder, options, context)
-        # All are fitted once all ranks have come here.
+        # All images are fitted once all ranks have reached this point.
         failures = [failure for part in context.world.gather(own) for failure in part]
-        # Read back, so that no result is kept while others are fitted.
+        # Results are read back from disk, so none is held while others are fitted.
         is_whole = _write_tables(
             folder, names, failures, context, noun=kind.name, quiet=options.quiet
         )
@@ -126,7 +126,7 @@ def fit_dealt(kind: type[Kind[Any]], options: CommonOptions, context: Context) -
     Args:
         kind: kind of the data.
         options: options of rank 0.
-        context: what the runs have in common.
+        context: state that the runs share.
 
     Raises:
         PeerError: If another process has ended.
@@ -185,9 +185,9 @@ def _fit_share(
             say("", f"[{number + 1} of {len(files)}] {file}")
         if own_folder.is_symlink():
             raise UsageError(f"{own_folder} is a link, which no run follows; remove it")
-        own = replace(kind.of_input(options, file), out=own_folder)
+        input_options = replace(kind.of_input(options, file), out=own_folder)
         try:
-            _fit_alone(kind, own, context)
+            _fit_alone(kind, input_options, context)
         except UsageError as error:
             print_to_stderr(f"{PROGRAM}: error: {error}")
             failures.append(printable(str(error)))
@@ -260,14 +260,14 @@ def _write_tables(
                 report=REPORT,
                 failures=failures,
             )
-            # Last: a run with it is complete.
+            # Written last: a run with this file is complete.
             write_text(folder.path / _TABLE, text + "\n", token=folder.token)
         except OSError as error:
             raise SaveError(f"cannot write to {folder.path}: {error.strerror}") from None
         written = ["", f"wrote {folder.path}/; open {folder.path / INDEX}"]
     if not quiet:
         say("", *text.split("\n"), *written)
-    # A fit that the user ended is one.
+    # A fit that the user stopped counts as one.
     return all(
         name in runs and _has_all(runs[name], {fit.label for fit in runs[name].fits})
         for name in names

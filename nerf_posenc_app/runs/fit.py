@@ -62,7 +62,7 @@ def _as_in_a_new_process() -> Iterator[None]:
         contexts.enter_context(torch.device("cpu"))
         for device in ("cpu", "cuda"):
             if torch.is_autocast_enabled(device):
-                # Weights that are cast within would be kept until the outer one ends.
+                # Weights cast inside an outer autocast would be cached until it ends.
                 disabled = torch.autocast(device, enabled=False, cache_enabled=False)
                 contexts.enter_context(disabled)
         torch.set_default_dtype(torch.float32)
@@ -80,9 +80,7 @@ def _options(given: Mapping[str, Any]) -> tuple[type[Kind[Any]], CommonOptions]:
             raise UsageError(f"{name} is for the command line; call fit for each of them")
     chosen = [name for name in given if name in KINDS]
     if len(chosen) != 1:
-        raise UsageError(
-            f"what shall be fitted? Give one of {', '.join(KINDS)}, as in fit(image=pixels)"
-        )
+        raise UsageError(f"fit needs data: give one of {', '.join(KINDS)}, as in fit(image=pixels)")
     if given[chosen[0]] is None:
         raise UsageError(f"--{chosen[0]} is None: was the file not found?")
     kind, values = KINDS[chosen[0]], dict(given)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class FittedRun:
-    """What a run left: scores, reconstructions and models by the name of the fit.
+    """Result of a run: scores, reconstructions and models by the name of the fit.
 
     In a notebook it shows itself as the page of the comparison.
 
@@ -48,7 +48,7 @@ class FittedRun:
         return {name: dict(fit.scores) for name, fit in self._fits.items()}
 
     def reconstruction(self, name: str, view: int = 0) -> npt.NDArray[Any]:
-        """What a fit gives where the data is, as the page shows it.
+        """Reconstruction of the data by a fit, as the page shows it.
 
         Args:
             name: name of a fit or a reference.
@@ -64,7 +64,7 @@ class FittedRun:
         return self._shown(name, view)[1]
 
     def original(self, view: int = 0) -> npt.NDArray[Any]:
-        """What `reconstruction` is compared with, of the same shape."""
+        """Original data that `reconstruction` is compared with, of the same shape."""
         return self._shown(next(iter(self._fits)), view)[0]
 
     def model(self, name: str) -> CoordinateFit | SceneFit:
@@ -75,9 +75,11 @@ class FittedRun:
                 a sequence; or if its encoding is a class that has been defined anew since.
         """
         try:
-            own = read_state(self.folder / STATE).own_encodings
+            own_encodings = read_state(self.folder / STATE).own_encodings
             encoding = self._fit(name).name.encoding
-            require_same_files({n: f for n, f in own.items() if n == encoding}, self.folder)
+            require_same_files(
+                {n: f for n, f in own_encodings.items() if n == encoding}, self.folder
+            )
             return load_fit(find_fit(self.folder, self._fit(name).label)[1])
         except UsageError as error:
             raise ValueError(error.for_python()) from None
@@ -95,20 +97,20 @@ class FittedRun:
         views = read_views(self.folder, fit, view + 1)
         if not 0 <= view < len(views):
             raise ValueError(f"{name} has {len(fit.details['view_titles'])} views; got {view}")
-        shown = views[view]
-        return eight_bit(shown.original), eight_bit(shown.reconstruction)
+        panel = views[view]
+        return eight_bit(panel.original), eight_bit(panel.reconstruction)
 
     @property
     def finding(self) -> Finding | None:
-        """What the run found, as its page says it; None if no fit has a score."""
+        """Headline of the run, as on its page; None if no fit has a score."""
         return self._metrics.finding
 
     def __repr__(self) -> str:
         first = self._metrics.measures[0]
-        found = (
+        scores = (
             f"{name} {fit.scores[first.name]:.{first.digits}f}" for name, fit in self._fits.items()
         )
-        return printable(f"FittedRun({str(self.folder)!r}: {first.label}: {', '.join(found)})")
+        return printable(f"FittedRun({str(self.folder)!r}: {first.label}: {', '.join(scores)})")
 
     def _repr_html_(self) -> str:
         # In a sandbox: the page may be of a stranger's run, and a notebook trusts what it shows.

@@ -111,7 +111,7 @@ class RunFolder:
         """Write what was asked.
 
         Args:
-            state: what was asked.
+            state: options and versions that the run was started with.
             held: data that Python holds, by the name of the option.
 
         Raises:
@@ -268,16 +268,16 @@ def _create(out: Path | None, title: str, *, overwrite: bool) -> RunFolder:
         return RunFolder(_new_folder(title), is_new=True)
     is_new = not out.exists()
     out.mkdir(parents=True, exist_ok=True)
-    # What a process left that was killed before it wrote its first file is nothing.
+    # Files left by a process that was killed before its first save do not count.
     names = {file.name for file in out.iterdir() if not file.name.endswith(f".partial.{STATE}")}
     others = names - {_LOCK}
     if others and not overwrite:
-        resume = f"; --resume {out} goes on with that run" if STATE in others else ""
+        resume = f"; --resume {out} continues that run" if STATE in others else ""
         raise UsageError(
             f"--out {out} contains files already; name another folder or add --overwrite{resume}"
         )
     folder = RunFolder(out, is_new=is_new or not others)
-    # The run is not complete until it has written these anew.
+    # The run is incomplete until it has written these files again.
     folder.metrics.unlink(missing_ok=True)
     (out / STATE).unlink(missing_ok=True)
     return folder
@@ -296,7 +296,7 @@ def _new_folder(title: str) -> Path:
 
 def short_name(name: str) -> str:
     """Name that any file system takes for a part of a folder's name."""
-    # Windows takes none of these.
+    # Windows allows none of these characters.
     plain = re.sub(r'[\\/:*?"<>|]', "-", printable(name))
     # A name that begins with a dash reads as an option, one with a dot is hidden.
     plain = plain.lstrip("-.") or "run"
@@ -313,7 +313,7 @@ def open_run_folder(path: Path) -> tuple[RunFolder, RunState]:
     file = path / STATE
     try:
         if not file.is_file():
-            raise UsageError(f"--resume {path}: there is no run: it has no {STATE}")
+            raise UsageError(f"--resume {path}: this is not a run folder: it has no {STATE}")
         state = read_state(file)
         folder = RunFolder(path, token=state.token)
         folder.remove_leftovers()

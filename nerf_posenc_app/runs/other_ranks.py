@@ -22,7 +22,7 @@ def follow(context: Context, kinds: Mapping[str, type[Kind[Any]]]) -> None:
     """Take part in the run of rank 0, as another rank.
 
     Args:
-        context: what the runs of one command have in common.
+        context: state that the runs of one command share.
         kinds: kinds by name.
 
     Raises:
@@ -54,10 +54,10 @@ def follow(context: Context, kinds: Mapping[str, type[Kind[Any]]]) -> None:
     config = replace(config, device=str(device), quiet=True, live=False)
     while (asked := world.broadcast()) is not None:
         name, batch_size = asked
-        own = config if batch_size is None else replace(config, batch_size=batch_size)
+        rank_config = config if batch_size is None else replace(config, batch_size=batch_size)
         try:
-            fit = begin_fit(kind, name, own)
+            fit = begin_fit(kind, name, rank_config)
             train(fit, context.stop, score=kind.training, world=world)
         except (FloatingPointError, CheckpointError):
-            # All ranks have it at the same step; rank 0 prints it and goes on.
+            # All ranks have this error at the same step; rank 0 prints it and continues.
             continue

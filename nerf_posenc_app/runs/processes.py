@@ -98,12 +98,12 @@ def report_error(world: World, error: str) -> None:
 
 
 def _compare(world: World, source: str, digest: str, error: str | None) -> None:
-    found = world.gather((socket.gethostname(), source, digest, error))
-    for rank, (host, own_source, own_digest, own_error) in enumerate(found):
+    reports = world.gather((socket.gethostname(), source, digest, error))
+    for rank, (host, own_source, own_digest, own_error) in enumerate(reports):
         if own_error is not None:
             raise UsageError(f"rank {rank} on {host}: {own_error}")
-        if own_digest != found[0][2]:
+        if own_digest != reports[0][2]:
             raise UsageError(
-                f"rank {rank} on {host} sees another {own_source} than rank 0 on {found[0][0]}; "
+                f"rank {rank} on {host} sees another {own_source} than rank 0 on {reports[0][0]}; "
                 "all machines need the same"
             )

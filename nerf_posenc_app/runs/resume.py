@@ -1,4 +1,4 @@
-"""Go on with a run that was interrupted, with the options that its folder holds."""
+"""Continue an interrupted run with the options that its folder holds."""
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -28,14 +28,14 @@ def options_of_resume(
     live: bool = False,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Go on with a run that was interrupted, with the options that it was begun with.
+    """Continue an interrupted run with the options that it was started with.
 
     Args:
-        resume: Run folder.
-        encodings: The run's own encodings, as FILE.py:CLASS: code runs only if you name it.
+        resume: Run folder to continue.
+        encodings: FILE.py:CLASS of each encoding of your own; its code runs only if you name it.
         save_every: Seconds between two saves of a fit (default: as before).
-        device: Where to compute (default: as before).
-        live: Show the fits in progress on a page at 127.0.0.1.
+        device: Device to compute on (default: as before).
+        live: Show the fits in progress in a browser, at 127.0.0.1.
         quiet: Print errors only.
     """
     return locals()
@@ -54,7 +54,7 @@ def resume(
     """Go on with all that is missing in a run; return whether every fit is complete.
 
     Args:
-        context: what the runs of one command have in common.
+        context: state that the runs of one command share.
         resume: run folder.
         encodings: the run's encodings of files, as ``FILE.py:CLASS``, which are imported.
         save_every: seconds between two saves of a fit; None to leave them as they were.
@@ -72,12 +72,12 @@ def resume(
     try:
         if state.is_part:
             parent = resume.resolve().parent
-            raise UsageError(f"--resume {resume}: it is one of several; resume {parent}")
+            raise UsageError(f"--resume {resume}: it is one run of several; resume {parent}")
         if not state.digest:
             raise UsageError(f"--resume {resume}: its run.json has no checksum of the data")
         for name in encodings:
             if imported(name) not in state.own_encodings:
-                raise UsageError(f"--resume {resume}: it has no encoding {name} of a file")
+                raise UsageError(f"--resume {resume}: the run has no encoding {name} from a file")
         require_same_files(state.own_encodings, resume)
         kind, options = _saved_options(resume, state)
         options = replace(
@@ -97,7 +97,7 @@ def resume(
             return run_many(kind, options, context, folder)
         if _is_complete(resume, state):
             if not quiet:
-                say(f"{resume} is complete: nothing is missing")
+                say(f"{resume} is already complete; there is nothing to resume")
             context.world.broadcast(None)
             return True
         return context.experiment(kind, options, context, folder)

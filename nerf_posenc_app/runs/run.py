@@ -73,11 +73,11 @@ from scenes.errors import SceneError
 
 @dataclass(frozen=True)
 class Context:
-    """What the runs of one command have in common.
+    """State that the runs of one command share.
 
     Attributes:
         command: the command line, or the call of `fit`, for people to read.
-        stop: what a signal asked for.
+        stop: request of a signal to end the fit or the run.
         experiment: makes a run.
         cwd: folder that relative paths start from.
         resumed: state of the run that is resumed; None for a new one.
@@ -95,7 +95,7 @@ class Context:
 
 
 class Experiment(Protocol):
-    """What a command line is for: the function `experiment` of ``train_fit.py``."""
+    """Type of the function `experiment` of ``train_fit.py``."""
 
     def __call__(
         self,
@@ -116,7 +116,7 @@ class Run:
         options: options as they were given.
         config: configuration of the run, complete.
         folder: folder of the run, created.
-        context: what the runs of one command have in common.
+        context: state that the runs of one command share.
         names: all fits of the run, in the order of its table.
         results: results of the fits so far, without those that failed.
         originals: the true images of the fits' previews.
@@ -168,7 +168,7 @@ class Run:
             yield
         except (FloatingPointError, RuntimeError, MemoryError, CheckpointError) as error:
             if world.size > 1 and not isinstance(error, FloatingPointError | CheckpointError):
-                # The other processes do not have it, and wait in the middle of a step.
+                # The other processes do not have this error and wait in the middle of a step.
                 raise
             print_to_stderr(f"{PROGRAM}: error: {name}: {failure_reason(error)}")
 
@@ -182,7 +182,7 @@ class Run:
             step, of = saved[0], f" of {saved[1]}" if self.config.seconds is None else ""
             is_over = self.config.seconds is None and step == saved[1]
             self.config.log(
-                f"{name} {'was fitted before' if is_over else f'goes on at step {step}{of}'}"
+                f"{name} {'was fitted before' if is_over else f'continues at step {step}{of}'}"
             )
         return self._begin(name, file.saved_batch_size())
 
@@ -213,7 +213,7 @@ class Run:
             cannot_halve = whole < 2 or self._halved_batch_size is not None
             if not is_out_of_memory(error) or cannot_halve or self.context.world.size > 1:
                 raise
-        tried = f"out of memory with batches of {whole}; once more with {whole // 2}"
+        tried = f"out of memory with batches of {whole}; trying again with {whole // 2}"
         print_to_stderr(f"{PROGRAM}: warning: {fit.name}: {tried}")
         return self._train(self._begin(fit.name, whole // 2))
 
@@ -283,19 +283,19 @@ class Run:
             return False
         is_whole = len(results) == len(self.names)
         results = over_seeds(results)
-        shown = [*results, *self.references]
+        all_results = [*results, *self.references]
         notes, found = list(self._missing), list[str | Doubt]()
         with noted("notes on the results", notes):
-            found += _notes(self, results, shown)
+            found += _notes(self, results, all_results)
         notes += [note for note in found if isinstance(note, str)]
         doubts = [note for note in found if isinstance(note, Doubt)]
         measures = kind.measures(config)
         length = _too_short(kind, config)
-        finding = find(shown, measures[0], doubts, length)
+        finding = find(all_results, measures[0], doubts, length)
         if finding is not None:
             # That fits were too short is said by the sentence itself.
             notes = [*finding.qualifications[length is not None :], *notes]
-            shown = self._with_blocks_of_best(shown, finding, notes)
+            all_results = self._with_blocks_of_best(all_results, finding, notes)
         about = About(
             title=f"{kind.title}, {kind.evaluated_on}" if kind.evaluated_on else kind.title,
             measures=measures,
@@ -311,17 +311,17 @@ class Run:
             write_metrics(
                 folder / METRICS,
                 about.run,
-                shown,
+                all_results,
                 measures=measures,
                 training=about.training,
                 finding=finding,
             )
             figures = config.figures
             notes += write_report(
-                folder, about, shown, self.originals, figures=figures, report=REPORT
+                folder, about, all_results, self.originals, figures=figures, report=REPORT
             )
         self._print_table(
-            shown, measures, [*notes, f"fits: {fitted_line(shown, about.run)}"], finding
+            all_results, measures, [*notes, f"fits: {fitted_line(all_results, about.run)}"], finding
         )
         return is_whole
 
@@ -381,7 +381,7 @@ def open_run(
     Args:
         kind_class: kind of the data.
         options: options as asked for.
-        context: what the runs of one command have in common.
+        context: state that the runs of one command share.
         folder: folder of the run to be resumed; None for a new one.
 
     Raises:
@@ -403,7 +403,7 @@ def open_run(
 
 
 def _open_watchers(prepared: Run, stack: contextlib.ExitStack) -> list[Watcher]:
-    """What shows the fits in progress, beside the terminal."""
+    """Viewers of the fits in progress, beside the terminal."""
     config, kind = prepared.config, prepared.kind
     watchers: list[Watcher] = []
     if config.tensorboard:
@@ -435,17 +435,17 @@ def prepare(
     require_own_gpu(device, context.world)
     kind = open_data(kind_class, options)
     require_same_data(context.world, kind.source, kind.digest)
-    asked = replace(options, device=str(device))
+    given = replace(options, device=str(device))
     if context.resumed is not None:
-        asked = _with_saved_choices(asked, context.resumed.config)
-    # Resolving may take seconds, and says what is fitted first.
-    config = kind.resolve(asked)
+        given = _with_saved_choices(given, context.resumed.config)
+    # `auto` may fit for seconds here; it prints a line first.
+    config = kind.resolve(given)
     names = _repeated(kind, config)
     # Files are named by six digits of a value.
     stems = [name.stem for name in names]
     for name in names:
         if stems.count(name.stem) > 1:
-            raise UsageError(f"the fit {name} is asked for twice; give each value once")
+            raise UsageError(f"the fit {name} is named twice; give each value once")
     require_rows(min(config.batch_size, kind.num_rows or config.batch_size), context.world)
     if folder is None:
         folder = create_run_folder(options.out, kind.title, overwrite=options.overwrite)
@@ -496,16 +496,16 @@ def open_data(kind_class: type[Kind[Any]], options: CommonOptions) -> Kind[Any]:
 
 def _with_saved_choices(options: CommonOptions, saved: Mapping[str, Any]) -> CommonOptions:
     """Options of a resumed run with what was searched for, which takes a while."""
-    asked = {name: getattr(options, name, None) for name in ("sigma", "num_bands", "encodings")}
+    given = {name: getattr(options, name, None) for name in ("sigma", "num_bands", "encodings")}
     changes: dict[str, Any] = {
         name: tuple(map(str, saved[name])) if name == "encodings" else saved[name]
-        for name, value in asked.items()
+        for name, value in given.items()
         if value in ("auto", ("auto",)) and isinstance(saved.get(name), int | float | list)
     }
     chosen = replace(options, **changes)
     # Bands or a sigma may have been found for an encoding that was not chosen in the end.
-    found: dict[str, Any] = dict.fromkeys(changes.keys() - {"encodings"})
-    replace(chosen, **found).check()
+    reset: dict[str, Any] = dict.fromkeys(changes.keys() - {"encodings"})
+    replace(chosen, **reset).check()
     require_ranges(type(chosen), vars(chosen))
     return chosen
 
@@ -535,16 +535,16 @@ def _begin(prepared: Run) -> None:
     if before is not None and before.digest:
         if before.digest != state.digest:
             raise UsageError(
-                f"--resume {folder.path}: {kind.source} has changed since the run began; begin a "
-                "new one"
+                f"--resume {folder.path}: {kind.source} has changed since the run started; start "
+                "a new run"
             )
         for name, value in state.config.items():
             # The data may be found under another path now.
             if before.config.get(name) != value and name != kind.name:
                 raise UsageError(
-                    f"--resume {folder.path}: it had {name} {before.config.get(name)!r:.200} and "
-                    f"would now have {value}; resume it on the kind of device it was begun on "
-                    "(--device)"
+                    f"--resume {folder.path}: the run had {name} {before.config.get(name)!r:.200} "
+                    f"and would now have {value}; resume it on the kind of device that it was "
+                    "started on (--device)"
                 )
         changed = [
             f"{name} {before.versions[name]}, now {value}"
@@ -552,7 +552,7 @@ def _begin(prepared: Run) -> None:
             if before.versions.get(name, value) != value
         ]
         if changed:
-            prepared.config.log(f"note: the run was begun with {'; '.join(changed)}")
+            prepared.config.log(f"note: the run was started with {'; '.join(changed)}")
     else:
         try:
             folder.begin(state, prepared.options.in_memory())
@@ -566,7 +566,7 @@ def _notes(run: Run, results: Sequence[Result], shown: Sequence[Result]) -> list
     """Remarks on the results: of the kind, on fits that ended early, and on seeds."""
     kind, config = run.kind, run.config
     ended = [
-        f"{fit.name} was ended early, after {_taken(fit, config)}"
+        f"{fit.name} was stopped early, after {_taken(fit, config)}"
         for fit in results
         if not fit.is_complete
     ]
@@ -673,7 +673,7 @@ def failure_reason(error: Exception) -> str:
     if isinstance(error, FloatingPointError):
         return f"{error} (--lr)"
     if isinstance(error, CheckpointError):
-        return f"{error}; remove the file to fit it anew"
+        return f"{error}; remove the file to fit it again"
     if isinstance(error, BuildError):
         return f"the model cannot be built: {error}"
     if is_out_of_memory(error):

@@ -1,4 +1,4 @@
-"""What a run saves, and how it is read back, with every value checked.
+"""Files of a run, and how they are read back with every value checked.
 
 ```text
 RUN/run.json                what was asked, written first: enough to resume the run
@@ -54,9 +54,9 @@ FIT_SUFFIX = ".safetensors"
 FORMAT = "nerf_posenc run"
 VERSION = 3
 
-# What a fit's entry has of its blocks, besides the titles of those that have files.
+# Fields of a fit's entry about its blocks, besides the titles of blocks with files.
 _PLAIN: Mapping[str, Any] = {"curves": Curve, "passages": Passage, "tables": Table}
-# Of a heat map: attention among a thousand words.
+# Maximum cells of a heat map: attention among a thousand words.
 _MOST_CELLS = 1 << 20
 
 
@@ -66,7 +66,7 @@ class SaveError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class RunState:
-    """What was asked of a run, so that it can be resumed.
+    """Options and versions that a run was started with, so that it can be resumed.
 
     Attributes:
         kind: name of the kind of data.
@@ -122,7 +122,7 @@ def read_state(file: Path) -> RunState:
     _require_version(values)
     state: RunState = from_json(RunState, values, STATE)
     if not (state.token.isalnum() and 8 <= len(state.token) <= 64):
-        raise ValueError("its token is none of this program")
+        raise ValueError("its token was not written by this program")
     return state
 
 
@@ -174,7 +174,7 @@ class FitFile:
         return load_checkpoint(self.path) if self.path.exists() else None
 
     def summary(self) -> dict[str, Any]:
-        """What was saved, without its tensors; empty if it cannot be read."""
+        """Header of a checkpoint, without its tensors; empty if it cannot be read."""
         try:
             return load_checkpoint(self.path, with_tensors=False)
         except (OSError, CheckpointError):
@@ -226,12 +226,12 @@ class FitFile:
 
 @dataclass(frozen=True)
 class Data:
-    """What a run says of its data.
+    """Facts of a run about its data.
 
     Attributes:
         kind: name of the kind.
         title: name of the data.
-        about: what a comparison of encodings shows on such data.
+        about: lesson of a comparison of encodings on such data.
         citations: BibTeX.
         evaluated_on: part of the data that scores are of; empty for all of it.
         size: its size, if it has one.
@@ -247,11 +247,11 @@ class Data:
 
 @dataclass(frozen=True)
 class Metrics:
-    """What a complete run recorded.
+    """Records of a complete run.
 
     Attributes:
         command: command line of the run.
-        data: what was fitted.
+        data: facts about the fitted data.
         training: measure of the training curves.
         measures: columns of the table.
         config: configuration of the run.
@@ -273,7 +273,7 @@ class Metrics:
 
     @property
     def sentence(self) -> str | None:
-        """What the run found, in one sentence; None if no fit has a score."""
+        """Headline of the run; None if no fit has a score."""
         return None if self.finding is None else self.finding.sentence
 
     def complete_fits(self) -> dict[str, Result]:
@@ -365,8 +365,8 @@ def read_metrics(folder: Path) -> Metrics:
         if not folder.is_dir():
             raise ValueError(f"there is no folder {folder}")
         if any(folder.glob(f"*/{METRICS}")):
-            raise ValueError("it is a run of several data: name the folders in it")
-        resume = "; go on with it by --resume" if (folder / STATE).is_file() else ""
+            raise ValueError("it is a run of several data: give the folders in it")
+        resume = "; continue it with --resume" if (folder / STATE).is_file() else ""
         raise ValueError(f"it has no {METRICS}: the run is not complete{resume}")
     values = from_json(dict[str, Any], read_json(file), METRICS)
     _require_version(values)
@@ -382,7 +382,7 @@ def read_metrics(folder: Path) -> Metrics:
 
 
 def made_by(metrics: Metrics | None, command: str) -> dict[str, Any]:
-    """What reproduces a page: its command, after that of the run if its metrics are there."""
+    """Commands that reproduce a page: its own, after that of the run if its metrics exist."""
     if metrics is None:
         return {"command": command}
     command = f"{metrics.command}\n{command}"
@@ -402,7 +402,7 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
         raise ValueError(f"a fit has no {run.measures[0].name}")
     swept = read(dict[str, float], "swept", {})
     name = FitName(read(str, "encoding"), next(iter(swept.items()), None))
-    # Its stem is part of the names of files.
+    # The stem becomes part of file names.
     file_name(name.stem, "encoding")
     return Result(
         name=name,
@@ -441,9 +441,11 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
 def _heat_map(entry: Mapping[str, Any]) -> HeatMap:
     entry = from_json(dict[str, Any], entry, "a heat map")
     rows, columns = (from_json(list[str], entry.get(side), side) for side in ("rows", "columns"))
-    # Before millions of values are looked at one by one.
+    # Checked first, before millions of values are read one by one.
     if len(rows) * len(columns) > _MOST_CELLS:
-        raise ValueError(f"a heat map has {len(rows)} x {len(columns)} cells; it has few")
+        raise ValueError(
+            f"a heat map has {len(rows)} x {len(columns)} cells, more than {_MOST_CELLS}"
+        )
     lines = from_json(list[Any], entry.get("values"), "values")
     if [len(from_json(list[Any], line, "values")) for line in lines] != [len(columns)] * len(rows):
         raise ValueError("a heat map needs one value for each row and column")

@@ -38,7 +38,7 @@ def find_fit(run: Path, encoding: str | None) -> tuple[str, Path, Path]:
         )
     if not by_name:
         inner = any(run.glob(f"*/{FITS}/*{FIT_SUFFIX}")) if run.is_dir() else False
-        several = "; it is a run of several data: name the folder of one" if inner else ""
+        several = "; it is a run of several data; give the folder of one of them" if inner else ""
         raise UsageError(f"{run} contains no saved fit (fits/NAME.safetensors){several}")
     name = _best(run, by_name) if encoding is None else encoding
     if name not in by_name:
@@ -84,7 +84,7 @@ def note_of_choice(run: Path, encoding: str | None, chosen: str) -> str | None:
     metrics = metrics_of(run)
     if metrics is not None:
         why = f"the best by {metrics.measures[0].quantity}"
-    return f"note: took {chosen} of {', '.join(names)}, {why}; --encoding names another"
+    return f"note: chose {chosen} of {', '.join(names)}, {why}; choose another with --encoding"
 
 
 def note_of_progress(name: str, saved: Mapping[str, Any]) -> str | None:

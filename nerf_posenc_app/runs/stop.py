@@ -1,4 +1,4 @@
-"""What a signal asked for: the end of a fit, or of the run once the fit is saved."""
+"""Requests of signals: end the current fit, or the run once the fit is saved."""
 
 import contextlib
 from collections.abc import Iterator
@@ -43,9 +43,9 @@ class Stop:
     def is_agreed(self, world: World) -> bool:
         """Whether any of the processes that fit together was asked to end the fit, or the run."""
         if world.size > 1:
-            own = self._ends_fit + self._ends_run
-            most = int(world.maximum(float(own)))
-            if most > own:
+            handled = self._ends_fit + self._ends_run
+            most = int(world.maximum(float(handled)))
+            if most > handled:
                 self.request(run=most > 1)
         return self.is_requested
 

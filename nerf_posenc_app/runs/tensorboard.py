@@ -11,7 +11,7 @@ from nerf_posenc_app.runs.train import Watcher
 from nerf_posenc_app.terminal import warning_once
 from nerf_posenc_app.values.measures import TrainingScore
 
-# Images are written when a fit has come half as far again: some twenty times.
+# Images are written each time a fit is half as long again, about twenty times.
 _GROWTH = 1.5
 
 
@@ -42,7 +42,7 @@ def tensorboard_log(folder: Callable[[str], Path], score: TrainingScore) -> Iter
             next_images[name] = _GROWTH * step
             for i, image in enumerate(problem.preview()):
                 writer.add_image(f"preview/{i}", image.clamp(0, 1), step, dataformats="HWC")
-        # Where a run is killed, what was shown is there.
+        # Flushed, so that a killed run keeps its logs.
         writer.flush()
 
     try:

@@ -122,14 +122,14 @@ def train(
                 world=world,
             )
         except PeerError:
-            # The state is that after the last step that all took.
+            # The state is the one after the last step that all processes took.
             session.save_part()
             raise
         session.save_part()
         if not was_complete:
-            # Within the fit: a signal at its last step must not lose it.
+            # Inside the fit, so that a signal at the last step does not lose it.
             session.finish()
-        # What it came to is said when it is evaluated.
+        # The score is printed when the fit is evaluated.
         bar.leave = False
     return session.snapshots
 
@@ -205,7 +205,7 @@ class _Session:
         self._state, self._problem = fit.state, fit.problem
         self._halved_batch_size, self._score = halved_batch_size, score
         self.snapshots: list[Snapshot] = []
-        # Close together in the beginning, when a fit changes most; in steps or in seconds.
+        # Denser at the start, when a fit changes most; in steps or seconds.
         config = fit.config
         length, count = config.seconds or config.steps, config.video
         self._due = [length * (i / (count - 1)) ** 2 for i in range(count)]
@@ -266,7 +266,7 @@ class _Session:
             self._file.write(self.values())
 
     def values(self) -> dict[str, Any]:
-        """What the checkpoint contains."""
+        """Contents of the checkpoint."""
         # The model of a complete fit has its averaged weights already.
         averages = self._average is not None and not self._state.is_complete
         return {

@@ -183,7 +183,7 @@ class Network:
 
 
 class Block(Protocol):
-    """What a report is made of: one of the above, or another of the rows of `report.page`."""
+    """Part of a report: one of the above, or another row of `report.page`."""
 
     @property
     def title(self) -> str:

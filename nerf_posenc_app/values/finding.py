@@ -124,7 +124,7 @@ class _Search:
         self.fits = [result for result in known if not result.is_reference]
         self.baseline = next((fit for fit in self.fits if fit.name == FitName(BASELINE)), None)
         if self.baseline is not None and not self.baseline.is_complete and len(self.fits) > 1:
-            # Nothing is gained over a fit that was stopped.
+            # A stopped fit is no baseline for a gain.
             self.fits.remove(self.baseline)
             self.baseline = None
 
@@ -145,7 +145,7 @@ class _Search:
         """What the best fit does, and the sentence that says so."""
         best, reference = self.fits[0], next(iter(self.references), None)
         if reference is not None and reference.name.encoding == GUESS:
-            # What is no better than a guess is said; that others are better goes without saying.
+            # Only fits that are no better than a guess are named.
             reference = reference if self._score(reference) > self._score(best) else None
         quantity = self.measure.quantity
         if reference is not None and self._score(reference) > self._score(best):
@@ -169,7 +169,7 @@ class _Search:
     def _against(self, best: Result, baseline: Result) -> tuple[Verdict, str]:
         """What the best encoding gains over none."""
         measure, texts = self.measure, [self._text(fit) for fit in (best, baseline)]
-        # Of the numbers that are shown, so that they add up.
+        # Computed from the rounded scores, so that the numbers add up.
         shown = [round(self._score(fit), measure.digits) for fit in (best, baseline)]
         gained = abs(shown[0] - shown[1])
         if _is_unclear(best, baseline, measure) or gained < 0.05:
@@ -241,7 +241,7 @@ def _in_sentence(name: FitName) -> str:
     recipe = _recipe(name)
     if recipe is None:
         return str(name)
-    # Not of an acronym, such as SIREN.
+    # Acronyms such as SIREN keep their capitals.
     is_acronym = recipe.title[1:2].isupper()
     return recipe.title if is_acronym else recipe.title[0].lower() + recipe.title[1:]
 
@@ -280,6 +280,6 @@ def _is_unclear(best: Result, baseline: Result, measure: Measure) -> bool:
     if measure.count is None:
         return False
     shares = [fit.scores[measure.name] / 100 for fit in (best, baseline)]
-    # Of the difference of two shares, each with the variance p (1 - p) / n.
+    # Standard error of the difference of two shares, each with the variance p (1 - p) / n.
     error = math.sqrt(sum(share * (1 - share) for share in shares) / measure.count)
     return abs(shares[0] - shares[1]) < 2 * error

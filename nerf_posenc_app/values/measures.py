@@ -1,4 +1,4 @@
-"""What fits are scored by, and how a score is written."""
+"""Measures that fits are scored by, and how a score is written."""
 
 import math
 from collections.abc import Callable
@@ -53,13 +53,13 @@ class Measure:
 
     @property
     def direction(self) -> str:
-        """Which values are better, in words."""
+        """Direction of the measure, in words."""
         return "higher is better" if self.higher_is_better else "lower is better"
 
 
 @dataclass(frozen=True)
 class TrainingScore:
-    """What the progress line, the curves and the video show of the loss of the batches.
+    """Score that the progress line, the curves and the video compute from the training loss.
 
     Attributes:
         measure: name and unit, in the units of the table where the batches have it.
@@ -78,5 +78,5 @@ def score_text(value: float, digits: int) -> str:
     """Format a score with this many digits after the point; a dash if it is undefined."""
     if math.isnan(value):
         return "-"
-    # Without the sign of what rounds to 0.
+    # Values that round to 0 lose their sign.
     return f"{value:z.{digits}f}" if math.isfinite(value) else str(value).replace("inf", "∞")

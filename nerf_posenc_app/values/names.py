@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 SEED = "seed"
-"""What is swept by repetitions of a fit with other seeds."""
+"""Name of the sweep over repetitions of a fit with other seeds."""
 BASELINE = "none"
 """Name of the fit that gains are relative to: the one without an encoding."""
 GUESS = "guess"
@@ -16,7 +16,7 @@ GIVEN = "given"
 
 @dataclass(frozen=True)
 class FitName:
-    """What a fit is, among those of its run or of a comparison of runs.
+    """Name of a fit among those of its run or of a comparison of runs.
 
     As text, for tables, pages and command lines, it reads ``fourier``, ``fourier-8`` or ``run:
     fourier-8``.
@@ -37,7 +37,7 @@ class FitName:
 
     @property
     def extra_seed(self) -> int:
-        """What is added to the seed of the run; 0 for the fit that is not a repetition."""
+        """Number added to the seed of the run; 0 for the fit that is not a repetition."""
         return int(self.swept[1]) if self.swept is not None and self.swept[0] == SEED else 0
 
     @property

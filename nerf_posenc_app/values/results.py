@@ -47,7 +47,7 @@ class Point(NamedTuple):
 
 
 class InProgress(Protocol):
-    """What can be shown of a fit while it is trained.
+    """Preview of a fit while it is trained.
 
     Attributes:
         preview: renders small images of the fit.

@@ -231,7 +231,7 @@ def analytic_scene(name: str, *, size: int = 100, num_train: int = 48, num_test:
     is_opaque = name == "wall"
 
     def views(poses: Tensor, kind: str) -> Views:
-        # All at once: small views one by one would be mostly overhead.
+        # Rendered all at once: one by one, small views would be mostly overhead.
         background = _GRAY if is_opaque else 0.0
         rendering = render_exactly(
             medium, Rays.cat(camera_rays(camera, pose, background=background) for pose in poses)
@@ -245,7 +245,7 @@ def analytic_scene(name: str, *, size: int = 100, num_train: int = 48, num_test:
         )
 
     if is_opaque:
-        # Fewer views, which see less.
+        # Fewer views are enough, since they see less.
         train, test = poses_beside(5 * num_train // 8), poses_beside(num_test, shift=0.5)
     else:
         train = hemisphere_poses(num_train)

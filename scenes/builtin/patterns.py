@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _SPOKES = 48.0
 _SHARE = 0.5
-# Of fewer pixels more than half of the star would be gray.
+# With fewer pixels, more than half of the star would be gray.
 _SIDES = 64, 8192
 
 
@@ -50,7 +50,7 @@ def bandlimited_noise(side: int, share: float) -> Float[Tensor, "side side"]:
     """Random waves of all frequencies up to a share of Nyquist's, and of none above it."""
     generator = torch.Generator().manual_seed(0)
     spectrum = torch.fft.fft2(torch.randn(side, side, generator=generator))
-    # Cycles per pixel, of which 1/2 is Nyquist's.
+    # Cycles per pixel; the Nyquist frequency is 1/2.
     along = torch.fft.fftfreq(side)
     frequency = (along[:, None].square() + along.square()).sqrt()
     kept = (frequency > 0) & (frequency <= share / 2)

@@ -95,7 +95,7 @@ def hemisphere_poses(count: int, *, shift: float = 0.0, lowest: float = 0.05) ->
     """Cameras evenly spread over the upper half of a sphere, looking at its middle.
 
     Args:
-        count: how many.
+        count: number of cameras.
         shift: shift of the spiral that they lie on, in cycles.
         lowest: sine of the lowest camera's elevation.
 
@@ -114,7 +114,7 @@ def poses_beside(count: int, *, shift: float = 0.0) -> Tensor:
     """Cameras beside one another before the scene that look about the same way, as held by hand.
 
     Args:
-        count: how many.
+        count: number of cameras.
         shift: shift of the spiral that they lie on, in cycles.
 
     Returns:

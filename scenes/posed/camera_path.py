@@ -16,7 +16,7 @@ from scenes.posed.transforms import camera_from_meta, read_json, rigid_matrix
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-# Of one frame: 7,680 x 4,320. Its rays take some 200 bytes for each.
+# Maximum pixels of a frame, 7,680 x 4,320. Each pixel's ray takes about 200 bytes.
 _MAX_PIXELS = 1 << 25
 _MOST_PIXELS = 1 << 32
 _MOST_FRAMES = 10_000

@@ -85,11 +85,13 @@ def read_colmap(folder: Path, models: Sequence[Path]) -> PosedImages:
     low, high = np.array(values["box"], dtype=np.float64)
     half = float((high - low).max() / 2) * 1.1
     if not 0 < half < _LARGEST:
-        raise SceneError(f"{model}: its points span {half / 1.1:.3g}, which is no scene")
+        raise SceneError(
+            f"{model}: its points span {half / 1.1:.3g}, too little or too much for a scene"
+        )
     train, test = split_frames(frames)
     notes += [held_out_note(len(test)), *finder.notes(str(model))]
     if values["is_trimmed"]:
-        notes.append("points lie far from most others: the box is that of the middle 80%")
+        notes.append("some points lie far from most others; the box encloses the middle 80%")
     if values["num_broken_points"]:
         notes.append(f"{values['num_broken_points']} points of the model are not finite: left out")
     return PosedImages(train, test, Box((low + high) / 2, half), notes)

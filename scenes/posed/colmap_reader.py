@@ -18,7 +18,7 @@ from scenes.errors import SceneError
 
 # The middle 98% of points span so many times what the middle 80% do: some lie nowhere.
 _FAR_OUTLIERS = 10
-# A quaternion is of length 1 up to the rounding of a text file.
+# Tolerance of the length of a quaternion, for the rounding of a text file.
 _UNIT = 0.1
 
 
@@ -54,7 +54,7 @@ def read_model(model: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
     finite = points[np.isfinite(points).all(axis=1)]
     box, is_trimmed = _box(finite) if len(finite) else (None, False)
     images = list(reconstruction.images.values())
-    shown = [
+    observed = [
         (i, *(seen.xy / (lens.width, lens.height)), *positions[seen.point3D_id])
         for i, image in enumerate(images)
         for lens in [reconstruction.camera(image.camera_id)]
@@ -76,14 +76,14 @@ def read_model(model: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
         "box": box,
         "is_trimmed": is_trimmed,
     }
-    return values, np.array(shown, dtype=np.float64).reshape(-1, 6)
+    return values, np.array(observed, dtype=np.float64).reshape(-1, 6)
 
 
 def _matrix(folder: Path, name: str, image: Any) -> list[list[float]]:
     """Pose of an image; a quaternion of length 0, which pycolmap takes for no rotation, is none."""
     pose = image.cam_from_world()
     length = float(np.linalg.norm(pose.rotation.quat))
-    # One that is not finite is named with the numbers of the pose.
+    # A quaternion that is not finite is reported with the rest of the pose.
     if abs(length - 1) >= _UNIT:
         raise SceneError(
             f"{folder}: the quaternion of {name} has length {length:.3g}, not 1: its pose is "

@@ -15,9 +15,9 @@ from scenes.errors import SceneError
 from scenes.image_files import IMAGE_SUFFIXES, images_in
 from scenes.inside import path_inside
 
-# Of nerfstudio and COLMAP, of 3D Gaussian splatting, and reduced by factors.
+# Image folders of nerfstudio, COLMAP and 3D Gaussian splatting, also reduced by factors.
 _IMAGE_FOLDERS = ("images", "input", "images_2", "images_4", "images_8")
-# Names that a message lists.
+# Maximum number of names in a message.
 _LISTED = 4
 
 
@@ -95,17 +95,17 @@ class ImageFinder:
                 continue
             files, stems = self._listing(directory)
             has_suffix = PurePosixPath(last).suffix.lower() in IMAGE_SUFFIXES
-            found = files.get(_key(last))
-            if found is not None and found.is_file():
-                return found
+            candidates = files.get(_key(last))
+            if candidates is not None and candidates.is_file():
+                return candidates
             found_stems = stems.get(_key(PurePosixPath(last).stem if has_suffix else last), [])
-            # Of two that only differ in their suffix none is meant more than the other.
+            # Two files that differ only in their suffix are ambiguous.
             if len(found_stems) == 1 or (found_stems and not has_suffix):
                 return found_stems[0]
         return None
 
     def _listing(self, directory: Path) -> tuple[dict[str, Path], dict[str, list[Path]]]:
-        """What a directory contains: all by name, and images by name without suffix."""
+        """Contents of a directory: files by name, and images by name without suffix."""
         if directory not in self._listings:
             files: dict[str, Path] = {}
             stems: dict[str, list[Path]] = {}
@@ -137,8 +137,8 @@ class ImageFinder:
         if self._renamed:
             name, path = next(iter(self._renamed.items()))
             notes.append(
-                f"{len(self._renamed)} images have other names than in {source}, "
-                f"as {path} for {name}"
+                f"{len(self._renamed)} images have other names than in {source}, such as {path} "
+                f"for {name}"
             )
         used = set(self._found.values())
         folders = dict.fromkeys(path.parent for path in used)

@@ -24,19 +24,19 @@ from scenes.reading.worker import Allowance
 HOLD_OUT = 8
 # A matrix that is off by more stretches or mirrors.
 _RIGID_TOLERANCE = 1e-3
-# Image and camera may differ so much in the ratio of their sides.
+# Tolerance between the aspect ratios of image and camera.
 _SHAPE_TOLERANCE = 0.02
 # A pinhole camera of a wider view than this is a mistake of units.
 _WIDEST_DEGREES = 170
-# Pixels may be that far from square before it is said.
+# Deviation from square pixels above which a note is printed.
 _SQUARE_TOLERANCE = 0.1
-# Shares of a side between a principal point and the center before it is said.
+# Offset of the principal point, as a share of a side, above which a note is printed.
 _FAR_FROM_CENTER = 0.25
 # Farther away, float32 cannot tell a scene's points apart.
 _FARTHEST = 1e5
 # Longer side at which cameras are checked.
 _COARSE_SIDE = 512
-# Likewise, where only is looked whether they see the scene.
+# The same for the check whether cameras see the scene.
 _SIGHT_SIDE = 64
 MAX_VIEWS = 10_000
 """Most views of a scene."""
@@ -96,7 +96,7 @@ class Box:
 
 @dataclass(frozen=True)
 class PosedImages:
-    """What a format says of a folder's images, before any of them is opened.
+    """Description of a folder's images by its format, before any of them is opened.
 
     Attributes:
         train: frames to fit.
@@ -113,7 +113,7 @@ class PosedImages:
 
 @dataclass
 class Seen:
-    """What the files of views say beyond their pixels.
+    """Records of the files of views beyond their pixels.
 
     Attributes:
         orientations: EXIF orientations other than 1, by the name of the file.
@@ -128,7 +128,7 @@ class Seen:
         if record.orientation != 1:
             self.orientations[name] = record.orientation
         if record.is_light:
-            self.phrases.setdefault("linear light is encoded as sRGB", name)
+            self.phrases.setdefault("linear light is converted to sRGB", name)
         for each in record.dropped:
             self.phrases.setdefault(f"not read: {each}", name)
 
@@ -143,7 +143,7 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
     train, test = (_with_masks(frames, finder) for frames in (found.train, found.test))
     box, notes = found.box, found.notes
     if masked := sum(frame.mask is not None for frame in (*train, *test)):
-        left_out = "what they leave out is neither fitted nor scored"
+        left_out = "masked pixels are neither fitted nor scored"
         notes = [*notes, f"{masked} views have masks: {left_out}"]
     elif finder.folders:
         notes = [
@@ -163,7 +163,7 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
     notes = [*notes, *_remarks(cameras, [*train, *test], seen)]
     if blind:
         notes.append(
-            f"{blind} of the {len(train)} views to fit see nothing of the box that is fitted, "
+            f"{blind} of the {len(train)} views to fit see nothing of the fitted box, "
             f"{2 * box.half_size:.3g} wide around {np.round(box.center, 3).tolist()}"
         )
     paths = {frame.path for frame in train}
@@ -271,7 +271,7 @@ def _camera_of(frame: Frame, width: int, height: int, seen: Seen) -> Camera:
     """
     if frame.camera_size is not None:
         full_width, full_height = frame.camera_size
-        # A reduced image is off by the rounding of its sides.
+        # A reduced image deviates by the rounding of its sides.
         is_reduced = width != full_width and height != full_height
         most = max(_SHAPE_TOLERANCE, (1 / width + 1 / height) * is_reduced)
         if not abs(width * full_height / (height * full_width) - 1) <= most:
@@ -300,7 +300,7 @@ def _camera_of(frame: Frame, width: int, height: int, seen: Seen) -> Camera:
 
 
 def _remarks(cameras: Sequence[Camera], frames: Sequence[Frame], seen: Seen) -> Iterator[str]:
-    """What is odd about cameras and images, and is taken as it is."""
+    """Notes on unusual cameras and images, which are used unchanged."""
     for camera, frame in zip(cameras, frames, strict=True):
         if not (0 <= camera.cx <= camera.width and 0 <= camera.cy <= camera.height):
             yield f"{frame.where} has its principal point outside of the image"
@@ -319,8 +319,8 @@ def _remarks(cameras: Sequence[Camera], frames: Sequence[Frame], seen: Seen) -> 
             break
     if seen.orientations:
         yield (
-            f"EXIF orientations of {len(seen.orientations)} views are not applied: cameras are for "
-            "the pixels that are stored"
+            f"EXIF orientations of {len(seen.orientations)} views are not applied, because "
+            "cameras describe the stored pixels"
         )
     for phrase, file in seen.phrases.items():
         yield f"{phrase}, as of {file}"
@@ -334,7 +334,7 @@ def _surface_points(
     views = np.repeat(np.arange(len(frames)), [len(frame.points) for frame in frames])
     places = torch.from_numpy(points[:, :2]).float()
     positions = torch.from_numpy((points[:, 2:] - box.center) / box.half_size).float()
-    # Of those at the edge, some lie outside by rounding.
+    # Points at the edge may lie outside by rounding.
     is_inside = ((places >= 0) & (places < 1)).all(dim=1)
     if masks is not None:
         height, width = masks.shape[1:]

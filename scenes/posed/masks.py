@@ -71,11 +71,11 @@ class MaskFinder:
         if not image.is_relative_to(self.folder):
             return None
         inner = image.relative_to(self.folder)
-        # Of images/a/b.jpg: masks/a/b, and masks/images/a/b.
+        # For images/a/b.jpg: masks/a/b and masks/images/a/b.
         places = [Path(*inner.parts[1:]), inner] if len(inner.parts) > 1 else [inner]
         for folder, place in itertools.product(self.folders, places):
             listing = self._listing(folder / place.parent)
-            # NAME.jpg.png as COLMAP has it, or NAME with a suffix of its own.
+            # NAME.jpg.png as in COLMAP, or NAME with any suffix.
             for stem in (image.name, image.stem):
                 if (found := listing.get(_key(stem))) is not None and found != image:
                     return Mask(found)

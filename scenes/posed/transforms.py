@@ -39,9 +39,9 @@ _LARGEST = 1e12
 _MOST_BYTES = 1 << 25
 # Coefficients of a lens beyond k1, k2, p1, p2.
 _LENS_BEYOND = ("k3", "k4", "k5", "k6")
-# Lenses of instant-ngp that are no pinhole.
+# Lenses of instant-ngp other than pinholes.
 _OTHER_LENSES = ("latlong", "equirectangular", "orthographic", "ftheta_p0")
-# What places instant-ngp's cube.
+# Keys that place instant-ngp's cube.
 _OF_BOX = ("aabb_scale", "scale", "offset")
 _MODELS = ("OPENCV", "PINHOLE", "SIMPLE_PINHOLE", "SIMPLE_RADIAL", "RADIAL", "PERSPECTIVE")
 _INTRINSICS = ("fl_x", "fl_y", "cx", "cy", "w", "h", "camera_angle_x", "camera_angle_y")
@@ -64,7 +64,7 @@ _READ = _OF_CAMERA.union(
     ("mask_path",),
     ("train_filenames", "val_filenames", "test_filenames"),
 )
-# Two statements of the same field of view may differ so much.
+# Tolerance between two statements of the same field of view.
 _ANGLE_TOLERANCE = 0.02
 # A string, which is kept, or a comment.
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
@@ -103,12 +103,12 @@ def _angle_notes(meta: dict[str, Any], name: str) -> list[str]:
     if any(meta.get(key) is None for key in keys):
         return []
     stated, width, focal = (_number(meta[key], key, name) for key in keys)
-    found = 2 * math.atan2(width / 2, focal)
-    if abs(stated - found) <= _ANGLE_TOLERANCE * abs(found):
+    angle = 2 * math.atan2(width / 2, focal)
+    if abs(stated - angle) <= _ANGLE_TOLERANCE * abs(angle):
         return []
     return [
         f"camera_angle_x is {math.degrees(stated):.4g} degrees and fl_x means "
-        f"{math.degrees(found):.4g}: fl_x is taken"
+        f"{math.degrees(angle):.4g}; fl_x is used"
     ]
 
 
@@ -132,9 +132,9 @@ def _split(
         if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
             raise SceneError(f"{finder.folder / name}: {key} must be a list of file names")
         require_views(len(names), f"{key} of {finder.folder / name}")
-        found = {each: paths.find(each) for each in names}
-        named[split] = [by_path[path] for path in map(found.get, names) if path in by_path]
-        if unknown := [each for each, path in found.items() if path not in by_path]:
+        path_by_name = {each: paths.find(each) for each in names}
+        named[split] = [by_path[path] for path in map(path_by_name.get, names) if path in by_path]
+        if unknown := [each for each, path in path_by_name.items() if path not in by_path]:
             notes.append(f"{len(unknown)} names of {key} have no frame: {listed(unknown)}")
     train, held = named["train"], named["test"] or named["val"]
     if named["test"] and named["val"]:
@@ -184,11 +184,11 @@ def _frames(finder: ImageFinder, name: str, meta: dict[str, Any], entries: Any) 
         pose = rigid_matrix(entry.get("transform_matrix"), where)
         path = finder.find(entry["file_path"])
         if path is not None:
-            own = {key: entry[key] for key in _OF_CAMERA if entry.get(key) is not None}
-            # A frame's own field of view stands in for that of all, however it is given.
-            is_own = not own.keys().isdisjoint(("fl_x", "camera_angle_x"))
+            camera_values = {key: entry[key] for key in _OF_CAMERA if entry.get(key) is not None}
+            # A frame's field of view replaces the common one, in whichever form it is given.
+            is_own = not camera_values.keys().isdisjoint(("fl_x", "camera_angle_x"))
             others = {k: v for k, v in shared.items() if not (is_own and k in _OF_ANGLE)}
-            camera, size = camera_from_meta({**others, **own}, where)
+            camera, size = camera_from_meta({**others, **camera_values}, where)
             mask = _named_mask(finder, {**meta, **entry}.get("mask_path"), where)
             frames.append(Frame(path, camera, pose, camera_size=size, where=where, mask=mask))
     if not frames:
@@ -275,7 +275,7 @@ def read_json(file: Path) -> dict[str, Any]:
         try:
             meta = json.loads(text)
         except ValueError:  # instant-ngp allows comments.
-            meta = json.loads(_COMMENT.sub(lambda found: found[1] or "", text))
+            meta = json.loads(_COMMENT.sub(lambda match: match[1] or "", text))
     except (OSError, ValueError, RecursionError) as error:
         raise SceneError(
             f"cannot read {file}: {getattr(error, 'strerror', None) or error}"

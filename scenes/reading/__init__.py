@@ -1,1 +1,1 @@
-"""What files hold: one worker process that decodes them within limits, and the formats."""
+"""Reading of files: one worker process that decodes them within limits, and the formats."""

@@ -40,7 +40,8 @@ def read_array(path: Path, most: int) -> npt.NDArray[np.float32]:
     low, high = range_of(path, values)
     if low < 0 or high > 1:
         raise SceneError(
-            f"{path} must hold values in [0, 1]; got {low:.9g} to {high:.9g}: map the least to 0 "
+            f"{path} must hold values in [0, 1]; got {low:.9g} to {high:.9g}: map the smallest "
+            "to 0 "
             "and the largest to 1"
         )
     return values

@@ -62,18 +62,18 @@ _DNG_VERSION_TAG = 50706
 _WEBP_ANIMATED, _WEBP_ALPHA = 0x02, 0x10
 # Color filter arrays and linear raw values (DNG 1.4, "PhotometricInterpretation").
 _SENSOR_VALUES = (32803, 34892)
-# Of a PPM whose pixels are written as text.
+# Maximum bytes of a PPM whose pixels are written as text.
 _MAX_TEXT = 1 << 25
-# Of a binary PPM: width, height and the largest value, with comments before each.
+# Header of a binary PPM: width, height and the largest value, with comments before each.
 _PPM = re.compile(rb"P[2356]" + rb"(?:\s|#[^\n]*\n)+(\d{1,9})" * 3 + rb"\s")
 # Negative values of linear light, relative to the mean, that are taken for 0: reducing an image
 # with a sharp filter leaves some.
 _RINGING = 0.05
-# The most that a decoded pixel may take: four channels of 64 bits.
+# Maximum bytes of a decoded pixel: four channels of 64 bits.
 _MOST_BYTES_PER_PIXEL = 32
 
 
-# tifffile logs what it finds odd in a file; what matters is raised.
+# tifffile logs oddities of a file; problems that matter raise an error.
 logging.getLogger("tifffile").addHandler(logging.NullHandler())
 
 
@@ -154,12 +154,12 @@ def _damaged(path: Path, error: Exception) -> SceneError:
         return SceneError(f"cannot read {path} as an image: it is {name}")
     return SceneError(
         f"cannot read {path} as an image: it is damaged or of an unknown format"
-        f"{reason and f' ({reason})'}; save it anew as PNG or JPEG"
+        f"{reason and f' ({reason})'}; save it again as PNG or JPEG"
     )
 
 
 def other_format(path: Path) -> str | None:
-    """What a file is by its first bytes, and how to convert it; None where that is not known."""
+    """Format of a file by its first bytes, and how to convert it; None if it is unknown."""
     with path.open("rb") as file:
         head = file.read(352)
     if _brands(head) & {*_HEIC, *_AVIF}:  # Images in the container of videos.
@@ -182,7 +182,7 @@ def _checked(record: Decoded, path: Path) -> Decoded:
         )
     is_missing = np.asarray(np.isnan(pixels).any(-1))
     if is_missing.any():
-        # Missing pixels, as science data have them.
+        # Missing pixels are NaN in scientific data.
         if is_missing.all():
             raise SceneError(f"{path} has no value: all pixels are NaN")
         filled = np.where(is_missing[..., None], 0, pixels).astype(pixels.dtype)
@@ -200,7 +200,7 @@ def _checked(record: Decoded, path: Path) -> Decoded:
 
 
 def _decode(path: Path, max_pixels: int) -> Decoded:
-    """What a file holds, by the first bytes of its format."""
+    """Contents of a file, by the first bytes of its format."""
     with path.open("rb") as file:
         head = file.read(1 << 16)
     if not head:
@@ -311,15 +311,15 @@ def _of_pillow(path: Path, image: PIL.Image.Image) -> Decoded:
 
 def _dropped(image: PIL.Image.Image) -> tuple[str, ...]:
     """Frames after the first, and a color profile other than sRGB."""
-    found = []
+    losses = []
     if (count := getattr(image, "n_frames", 1)) > 1:
-        found.append(f"{count - 1} further frames")
+        losses.append(f"{count - 1} further frames")
     if (bits := image.info.get("bit_depth", 8)) > 8:
-        found.append(f"the lowest {bits - 8} of {bits} bits")
+        losses.append(f"the lowest {bits - 8} of {bits} bits")
     profile = image.info.get("icc_profile")
     if profile and (name := _profile_name(profile)) and "srgb" not in name.lower():
-        found.append(f"the color profile {name}")
-    return tuple(found)
+        losses.append(f"the color profile {name}")
+    return tuple(losses)
 
 
 def _profile_name(profile: bytes) -> str:

@@ -28,10 +28,10 @@ def hdr_size(path: Path, head: bytes) -> tuple[int, int] | None:
         SceneError: If its pixels are not stored from the top left, or OpenEXR is not installed.
     """
     if head.startswith(_RADIANCE):
-        found = _RADIANCE_SIZE.search(head)
-        if found is None:
+        match = _RADIANCE_SIZE.search(head)
+        if match is None:
             raise SceneError(f"{path} is a Radiance HDR whose rows do not begin at the top left")
-        return int(found[2]), int(found[1])
+        return int(match[2]), int(match[1])
     if head.startswith(_OPENEXR):
         with _open_exr(path, header_only=True) as file:
             sizes = [_window(part.header, name) for part in file.parts for name in _WINDOWS]
@@ -60,11 +60,11 @@ def _read_radiance(path: Path, head: bytes) -> Decoded:
         # The decoder knows lines that end without a carriage return.
         data = header.replace(b"\r\n", b"\n") + size[0].replace(b"\r\n", b"\n") + data[size.end() :]
     light: npt.NDArray[np.float32] = imagecodecs.rgbe_decode(data)
-    # What was multiplied into the pixels; each may stand there several times.
+    # Factors that the pixels were multiplied by; each may occur several times.
     for _, numbers in _RADIANCE_SCALE.findall(header):
         scale = np.array(numbers.split(), np.float32)
         if scale.size not in (1, 3) or not (scale > 0).all():
-            raise SceneError(f"{path} has an EXPOSURE or COLORCORR that is no positive number")
+            raise SceneError(f"{path} has an EXPOSURE or COLORCORR that is not a positive number")
         light = light / scale
     return Decoded(light, is_light=True)
 
@@ -126,13 +126,13 @@ def _displayed(
     if data == display:
         return pixels
     width, height = display[2] - display[0], display[3] - display[1]
-    shown = np.zeros((height, width, *pixels.shape[2:]), np.float32)
+    displayed = np.zeros((height, width, *pixels.shape[2:]), np.float32)
     left, right = (min(max(x, display[0]), display[2]) for x in (data[0], data[2]))
     top, bottom = (min(max(y, display[1]), display[3]) for y in (data[1], data[3]))
-    shown[top - display[1] : bottom - display[1], left - display[0] : right - display[0]] = pixels[
-        top - data[1] : bottom - data[1], left - data[0] : right - data[0]
-    ]
-    return shown
+    displayed[top - display[1] : bottom - display[1], left - display[0] : right - display[0]] = (
+        pixels[top - data[1] : bottom - data[1], left - data[0] : right - data[0]]
+    )
+    return displayed
 
 
 def write_hdr(path: Path, suffix: str, linear: npt.NDArray[np.float32]) -> None:

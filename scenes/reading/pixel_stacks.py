@@ -20,7 +20,7 @@ from scenes.errors import SceneError
 if TYPE_CHECKING:
     from jaxtyping import Shaped
 
-# Of the machine's memory, for the images to fit and for those to test each.
+# Share of the machine's memory for the training images, and the same for the test images.
 _LARGEST_SHARE = 0.25
 # From narrow to wide, with the value of an opaque pixel; each holds those before it exactly.
 _TYPES = {torch.uint8: 255, torch.uint16: 65535, torch.float32: 1}
@@ -118,7 +118,7 @@ def _mapped(
                 # Written, not assigned to mapped pages, where a full disk would end the program.
                 file.write(image.contiguous().numpy().data)
             file.flush()
-            # Shared with the file: a private copy could be refused for lack of memory.
+            # Mapped as shared: a private mapping could fail for lack of memory.
             pixels = np.memmap(file, _NUMPY[dtype], "r+", shape=shape)
     except OSError as error:
         raise SceneError(problem.format(error.strerror or error)) from None

@@ -1,4 +1,4 @@
-"""What a file of pixels holds, once it is decoded."""
+"""Decoded contents of a file of pixels."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -44,15 +44,15 @@ _IMAGE_BYTES_PER_BYTE = 8
 _MODEL_BYTES_PER_BYTE = 30
 _SECONDS = 8.0
 _SECONDS_PER_BYTE = 2e-6
-# Of the clock: seconds, and for each second that the processor may take.
+# Wall-clock limit: seconds, and a factor per second of processor time.
 _PATIENCE = 60.0
 _SLOWER = 10.0
-# Bytes that are written at a time.
+# Bytes per write.
 _WRITTEN = 1 << 22
 
 
 class Allowance:
-    """What reading some files may take.
+    """Limits on reading some files.
 
     Attributes:
         size: bytes that the files occupy; a sparse file is no large one, a file counts once.
@@ -62,7 +62,7 @@ class Allowance:
 
     def __init__(self, files: Iterable[Path], bytes_per_byte: int = _IMAGE_BYTES_PER_BYTE) -> None:
         sizes = {}
-        # A link to nowhere is refused when it is read.
+        # A broken link raises an error when it is read.
         for file in filter(Path.is_file, files):
             about = file.stat()
             occupied = 512 * getattr(about, "st_blocks", about.st_size)
@@ -170,7 +170,7 @@ class _Worker:
             limit = answer["limit"].format(allowance.seconds, allowance.num_bytes / 1e9)
             raise SceneError(
                 f"cannot read {path}: {limit} for {allowance.size / 1e6:.2g} MB of files; reduce "
-                "it, or save it anew"
+                "it, or save it again"
             )
         allowance.seconds -= answer["seconds"]
         # Arrays take the places that their shapes were sent in.
@@ -187,7 +187,7 @@ class _Worker:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for the program alone.
-                # It finds the modules that this process finds.
+                # The worker has the same module path as this process.
                 env={
                     **os.environ,
                     "OPENBLAS_NUM_THREADS": "1",
@@ -259,7 +259,7 @@ def _lower(kind: int, limit: int) -> None:
 
 
 def _called(reader: str, path: Path, arguments: list[Any]) -> Any:
-    """What a function returns, named as ``"package.module:name"``."""
+    """Result of a function that is named as ``"package.module:name"``."""
     module, _, name = reader.partition(":")
     return getattr(importlib.import_module(module), name)(path, *arguments)
 
@@ -274,13 +274,13 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         arrays: list[npt.NDArray[Any]] = []
         answer: dict[str, Any]
         try:
-            found = _called(reader, Path(path), arguments)
-            items = list(found) if isinstance(found, tuple) else [found]
+            result = _called(reader, Path(path), arguments)
+            items = list(result) if isinstance(result, tuple) else [result]
             arrays = [item for item in items if isinstance(item, np.ndarray)]
             if sum(array.nbytes for array in arrays) > num_bytes // 2:
                 raise MemoryError
             answer = {
-                "is_tuple": isinstance(found, tuple),
+                "is_tuple": isinstance(result, tuple),
                 "items": [
                     (True, None) if isinstance(item, np.ndarray) else (False, item)
                     for item in items
@@ -304,7 +304,7 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
 
 
 if __name__ == "__main__":
-    # What libraries print must not come between the answers.
+    # Output of libraries must not mix with the answers.
     _pipe = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     _serve(sys.stdin.buffer, _pipe)

@@ -179,7 +179,7 @@ def test_no_two_fits_share_a_name(swept: list[str], capsys: pytest.CaptureFixtur
     encoding = "fourier" if swept[0] == "--bands" else "gaussian"
     arguments = ["--image", "cat", *QUICK, "--encodings", encoding, *swept, "--out", "run"]
     assert train_fit.main(arguments) == 2
-    assert "is asked for twice" in capsys.readouterr().err
+    assert "is named twice" in capsys.readouterr().err
 
 
 def require_cut_off_refused(data: list[str], more: list[str], out: str) -> None:
@@ -247,7 +247,7 @@ def test_another_version_is_said_when_a_run_goes_on(capsys: pytest.CaptureFixtur
         Path("run/metrics.json").unlink()
         capsys.readouterr()
         assert train_fit.main(["--resume", "run"]) == 0
-    assert f"begun with torch 1.0, now {torch.__version__}" in capsys.readouterr().out
+    assert f"started with torch 1.0, now {torch.__version__}" in capsys.readouterr().out
 
 
 def test_a_fit_that_asks_for_more_than_any_screen_is_refused(
@@ -298,7 +298,7 @@ def test_holes_in_files_fill_no_memory() -> None:
     checkpoint = Path("run/fits/none.safetensors")
     with checkpoint.open("r+b") as file:
         file.truncate(8 << 30)
-    with pytest.raises(CheckpointError, match="mostly a hole"):
+    with pytest.raises(CheckpointError, match="most of it is an empty hole"):
         load_checkpoint(checkpoint)
     # Data of a run of several are looked at in pieces.
     with Path("a.png").open("wb") as file:

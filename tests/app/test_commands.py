@@ -49,7 +49,7 @@ def test_an_image_is_rendered_at_any_size(capsys: pytest.CaptureFixture[str]) ->
 def test_it_is_said_which_of_several_fits_was_taken(capsys: pytest.CaptureFixture[str]) -> None:
     out = ["--out", "taken.png", "--overwrite"]
     assert train_fit.main(["render", "image", *out]) == 0
-    note = "note: took hash of hash, none, the best by PSNR; --encoding names another"
+    note = "note: chose hash of hash, none, the best by PSNR; choose another with --encoding"
     assert note in capsys.readouterr().out
     for named in (["image", "--encoding", "hash"], ["image/fits/hash.safetensors"]):
         assert train_fit.main(["render", *named, *out]) == 0
@@ -146,7 +146,7 @@ def mistakes() -> dict[str, tuple[list[str], str]]:
         "a run of no metrics": (["compare", "."], "a run of several data"),
         "no format": (["export", "image"], "needs a format: --onnx"),
         "a file that is no fit": (["export", "bad.json", "--onnx"], "is not a checkpoint"),
-        "several images": (["render", "."], "name the folder of one"),
+        "several images": (["render", "."], "give the folder of one"),
     }
 
 
@@ -221,4 +221,4 @@ def test_an_enlarged_image_with_bands_beyond_its_pixels_is_said_to_be_noise(
     # Band 4 of 24 pixels, 16 pi rad per unit, is beyond their Nyquist frequency of 12 pi.
     for scale, is_said in (("2", True), ("1", False), ("0.5", False)):
         assert train_fit.main(["render", "noisy", "--scale", scale]) == 0
-        assert ("bands above 4 are noise" in capsys.readouterr().out) == is_said
+        assert ("those above 4 add noise" in capsys.readouterr().out) == is_said

@@ -240,7 +240,7 @@ def test_a_class_that_is_defined_anew_is_not_the_one_of_an_older_run() -> None:
     first.model("Powers")
     second = fit(image="cat", size=12, encodings=[cubes(2)], out="second", **FEW)
     second.model("Powers")
-    with pytest.raises(ValueError, match="Powers has changed since the run began"):
+    with pytest.raises(ValueError, match="Powers has changed since the run started"):
         first.model("Powers")
     ENCODINGS.pop("Powers")
 
@@ -274,11 +274,11 @@ def test_views_in_memory_are_fitted_under_their_masks() -> None:
         (dict(image=[[1.0], [1.0, 2.0]]), "an image must be a path or numbers; setting an array"),
         (dict(image=torch.rand(4, 4).to_sparse()), "an image must be a path or numbers"),
         (dict(image=Pillow.new("CMYK", (4, 4))), "converted to RGB first; its mode is CMYK"),
-        (dict(image="cat", bands=3, num_bands=3), "num_bands and bands are one option"),
+        (dict(image="cat", bands=3, num_bands=3), "num_bands and bands are the same option"),
         (dict(image="cat", turntable=3), "turntable is for scene, not for image"),
         (dict(image="cat", encodings="none"), "encodings must be a list"),
         (dict(image="cat", held_out=True, noise=0.1), "noise and held_out exclude each other"),
-        (dict(image="cat", scene="wall"), "what shall be fitted"),
+        (dict(image="cat", scene="wall"), "fit needs data"),
         (dict(image="cat", mask=np.full((9, 9), 2.0)), r"a mask must hold values in \[0, 1\]"),
         (dict(image="cat", bnads=3), "there is no option bnads; did you mean bands"),
         (dict(image="cat", steps=0), "^steps must be 1 or more; got 0$"),
@@ -287,7 +287,7 @@ def test_views_in_memory_are_fitted_under_their_masks() -> None:
         (dict(scene=np.zeros((8, 8))), "must be a path, a name or nerf_posenc.radiance.Views"),
         (dict(sequence=np.zeros(8)), "sequence must be a text; it is"),
         (dict(image="cat", images=["cat"]), "call fit for each"),
-        (dict(bands=3), "what shall be fitted"),
+        (dict(bands=3), "fit needs data"),
         (
             dict(image=np.zeros((9, 9), np.int64)),
             "uint8, uint16 or floating-point numbers; got int64",

@@ -125,7 +125,7 @@ def test_a_run_scores_and_renders_linear_light(
     assert np.abs(back - expected).max() <= tolerance * expected.max()
     assert train_fit.main(["--image", "cat", "--size", "16", *FEW, "--out", "plain"]) == 0
     assert train_fit.main(["render", "plain", "--out", f"no{out}"]) == 2
-    assert "none of linear light" in capsys.readouterr().err
+    assert "not linear light" in capsys.readouterr().err
 
 
 def test_images_with_different_measures_are_not_averaged_together(

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import train_fit
-from docs import make_options
 from nerf_posenc_app.kinds import KINDS
 from nerf_posenc_app.kinds.coordinates import suiting_encodings
 from nerf_posenc_app.options import CommonOptions, option_names
@@ -87,12 +86,6 @@ def test_the_help_of_a_command_fits_a_terminal(
     text = printed(capsys, command)
     assert len(text.splitlines()) <= 45
     assert "--out" in text
-
-
-def test_the_page_of_options_has_the_help_of_all_kinds_and_commands() -> None:
-    page = make_options.page()
-    for words in (*(f"--{name}" for name in OWN_KINDS), *OWN_COMMANDS):
-        assert f"## `train_fit.py {words}`" in page
 
 
 def test_one_value_has_one_holder() -> None:

@@ -90,7 +90,9 @@ def test_an_unknown_method_is_named() -> None:
 
 
 def test_positions_outside_are_refused() -> None:
-    with pytest.raises(ValueError, match="columns must be within a pixel of the 4"):
+    with pytest.raises(
+        ValueError, match="columns must be within one pixel of the image, which has 4"
+    ):
         interpolate(torch.rand(3, 4, 1), torch.zeros(1), torch.tensor([4.0]), "bilinear")
 
 

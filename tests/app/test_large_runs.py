@@ -66,7 +66,9 @@ def test_a_plan_says_what_a_large_fit_takes(
     run = ["--image", "a.png", "--encodings", "none", "--width", "8", "--depth", "1"]
     assert train_fit.main([*run, "--steps", "20", "--video", "0"]) == 0
     printed = capsys.readouterr().out
-    assert "plan     none: 20 steps of 8,192 pixels each; about 1 min and 0.6 GB in all" in printed
+    assert (
+        "plan     none: 20 steps of 8,192 pixels each; about 1 min and 0.6 GB in total" in printed
+    )
 
 
 def test_a_large_run_has_tiles_and_is_compared(any_is_large: None, tmp_path: Path) -> None:

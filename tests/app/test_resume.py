@@ -74,7 +74,7 @@ def test_ctrl_c_ends_a_fit_then_the_run_and_says_how_to_go_on(
     # The fit that was ended early is what is missing; the second press ends the run.
     resume = ["--resume", "run"]
     assert run_with_signal(monkeypatch, resume, 1, number=signal.SIGINT) == 0
-    assert "none goes on at step 10 of 30" in capsys.readouterr().out
+    assert "none continues at step 10 of 30" in capsys.readouterr().out
     assert run_with_signal(monkeypatch, [*RUNS["image"], "--out", "two"], 1, 2, number=2) == 130
     assert "--resume two" in capsys.readouterr().err
     assert not Path("two/metrics.json").exists()
@@ -85,7 +85,7 @@ def test_ctrl_c_ends_a_fit_then_the_run_and_says_how_to_go_on(
     require_same_bits("run", "two")
     capsys.readouterr()
     assert train_fit.main(resume) == 0
-    assert capsys.readouterr().out == "run is complete: nothing is missing\n"
+    assert capsys.readouterr().out == "run is already complete; there is nothing to resume\n"
     Path("run/report.html").unlink()
     assert train_fit.main([*resume, "--quiet"]) == 0
     assert Path("run/report.html").exists()
@@ -127,7 +127,7 @@ def test_only_the_run_that_was_begun_is_resumed(
         ({"options": {**state["options"], "steps": "3"}}, "steps must be an integer; it is '3'"),
         ({"options": {**state["options"], "steps": 0}}, "--steps must be 1 or more"),
         ({"kind": "soup"}, "there is no kind of data 'soup'"),
-        ({"is_part": True}, "it is one of several"),
+        ({"is_part": True}, "it is one run of several"),
         ({"digest": ""}, "no checksum of the data"),
     ):
         Path("run/run.json").write_text(json.dumps({**state, **change}))
@@ -138,7 +138,7 @@ def test_only_the_run_that_was_begun_is_resumed(
     refused("--steps is for a new run, not for this", "--steps", "9")
     refused("--save-every must be above 0; got nan", "--save-every", "nan")
     assert train_fit.main(["--resume", "nowhere"]) == 2
-    assert "there is no run: it has no run.json" in capsys.readouterr().err
+    assert "this is not a run folder: it has no run.json" in capsys.readouterr().err
 
 
 def test_a_run_is_resumed_from_another_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +160,7 @@ def test_a_damaged_fit_is_named_and_the_others_go_on(
     assert train_fit.main(["--resume", "run", "--quiet"]) == 1
     errors = capsys.readouterr().err
     assert "none: run/fits/none.safetensors is not a checkpoint, or is damaged" in errors
-    assert "remove the file to fit it anew" in errors
+    assert "remove the file to fit it again" in errors
     file.unlink()
     assert train_fit.main(["--resume", "run", "--quiet"]) == 0
 
@@ -181,7 +181,7 @@ def test_several_images_go_on_with_those_that_are_missing(
     # What a run of several names is read if it is what it was, and no link is followed.
     Image.new("RGB", (9, 9), "blue").save("b.png")
     assert train_fit.main(["--resume", "run", "--quiet"]) == 2
-    assert "its data have changed since the run began" in capsys.readouterr().err
+    assert "its data have changed since the run started" in capsys.readouterr().err
     Path("b.png").write_text("no image")
     shutil.rmtree("run/002-cat")
     Path("elsewhere").mkdir()
@@ -190,4 +190,4 @@ def test_several_images_go_on_with_those_that_are_missing(
     assert "is a link, which no run follows" in capsys.readouterr().err
     assert not list(Path("elsewhere").iterdir())
     assert train_fit.main(["--resume", "run/000-a"]) == 2
-    assert "it is one of several" in capsys.readouterr().err
+    assert "it is one run of several" in capsys.readouterr().err

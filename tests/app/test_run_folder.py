@@ -55,7 +55,7 @@ def test_a_report_that_cannot_be_written_keeps_the_fits(
     assert "cannot write the report to run: No space left on device; resume with" in errors
     assert {p.name for p in Path("run").iterdir()} == {".lock", "fits", "run.json"}
     assert train_fit.main(["compare", "run", "--out", "page.html"]) == 2
-    assert "the run is not complete; go on with it by --resume" in capsys.readouterr().err
+    assert "the run is not complete; continue it with --resume" in capsys.readouterr().err
     assert train_fit.main(["--resume", "run", "--quiet"]) == 0
     assert Path("run/report.html").exists()
 
@@ -103,7 +103,7 @@ def test_batches_too_large_for_the_memory_are_halved_once(
     monkeypatch.setattr(train, "fit_loop", too_large(100))
     assert train_fit.main([*options, "run"]) == 0
     warning = capsys.readouterr().err
-    assert "none: out of memory with batches of 200; once more with 100" in warning
+    assert "none: out of memory with batches of 200; trying again with 100" in warning
     assert sizes == [200, 100]
     metrics = json.loads(Path("run/metrics.json").read_text())
     assert metrics["fits"][0]["batch_size"] == 100

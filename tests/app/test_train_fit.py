@@ -466,7 +466,7 @@ def test_an_encoding_of_a_file_is_imported_where_it_is_named(
     own = [f"../mine.py:{name}" for name in ("CubicEncoder", "Small")]
     Path("../mine.py").write_text(OWN + "\n")
     assert train_fit.main(["--resume", "../run", "--encodings", *own]) == 2
-    assert "mine.py has changed since the run began" in capsys.readouterr().err
+    assert "mine.py has changed since the run started" in capsys.readouterr().err
     Path("../mine.py").write_text(OWN)
     assert train_fit.main(["--resume", "../run", "--quiet", "--encodings", *own]) == 0
     ENCODINGS.pop("CubicEncoder")
@@ -482,7 +482,7 @@ def test_an_encoding_of_a_file_is_imported_where_it_is_named(
         "../bad.py:Narrow": "Narrow encodes no coordinates: its out_dim is 3, and it gives (2, 2)",
         "../bad.py:Unknown": "Unknown needs an attribute out_dim, the number of its features",
         "../bad.py:Endless": "Endless encodes no coordinates: its values are not finite",
-        "../bad.py:Chance": "another function each time it is built",
+        "../bad.py:Chance": "it differs each time it is built",
         "../bad.py:Blind": "Blind encodes no coordinates: TypeError: ",
         "nowhere.py:Cubic": "there is no file nowhere.py",
     }.items():

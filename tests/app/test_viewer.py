@@ -193,7 +193,7 @@ def test_a_browser_turns_the_camera_of_a_field(browser: Any) -> None:
                 break
         wait_for(tab, tab.get_by_text("PSNR of the batches").count, "no curves")
         # The camera is what one finds first; a name is text.
-        button = tab.get_by_role("button", name="back to the first view")
+        button = tab.get_by_role("button", name="reset the view")
         name = tab.locator('input[value="<img src=\\"x\\">"]')
         assert button.bounding_box()["y"] < name.bounding_box()["y"]
         turned = rendered[-1][1]

@@ -171,7 +171,7 @@ def test_what_does_not_fit_is_refused() -> None:
         (lambda: T5RelativeBias(2, num_buckets=64, max_distance=16), "max_distance above 16"),
         (lambda: T5RelativeBias(0), "num_heads must be 1 or more"),
         (lambda: WindowBias(2, (0, 3)), r"window\[0\] must be 1 or more"),
-        (lambda: ClippedRelativeBias(2, ends=(3, -3)), "a least offset and a largest"),
+        (lambda: ClippedRelativeBias(2, ends=(3, -3)), "the smallest and the largest offset"),
         (lambda: deberta_buckets(torch.tensor([1]), max_distance=100), "above half of it"),
         (lambda: KerpleBias(2, kind="linear"), "kind must be"),  # type: ignore[arg-type]
         (lambda: FireBias(2, c=0.0), "c must be finite and positive"),

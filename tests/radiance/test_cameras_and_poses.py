@@ -175,7 +175,7 @@ def test_views_whose_axes_do_not_meet_ahead_look_at_a_point_there(spread: str) -
         # The outer axes meet 15 units behind the views.
         for view, side in ((0, 0.05), (2, -0.05)):
             views[view, :3, :3] = exp_se3(torch.tensor([0.0, side, 0.0, 0.0, 0.0, 0.0]))[:3, :3]
-    # Eight times as far ahead as the views are from their middle in the mean, or one unit.
+    # Eight times as far ahead as the views are from their middle on average, or one unit.
     ahead = 1.0 if spread == "one place" else 8 * 0.5
     aside = views[:, 0, 3].abs()
     radius = 0.15 * float((aside.square() + ahead**2).sqrt().mean())

@@ -140,11 +140,11 @@ def test_intrinsics_are_those_of_the_full_size(
 def test_two_fields_of_view_are_compared(tmp_path: Path) -> None:
     write_views(tmp_path)
     write_meta(tmp_path, camera_angle_x=0.5)
-    assert "camera_angle_x is 28.65 degrees and fl_x means 47.92: fl_x is taken" in said(
+    assert "camera_angle_x is 28.65 degrees and fl_x means 47.92; fl_x is used" in said(
         open_scene(str(tmp_path))
     )
     write_meta(tmp_path, w=0, camera_angle_x=0.5)
-    assert "fl_x is taken" in said(open_scene(str(tmp_path)))
+    assert "fl_x is used" in said(open_scene(str(tmp_path)))
     write_meta(tmp_path, fl_y=20.0)
     assert "pixels that are not square: fx 9, fy 20" in said(open_scene(str(tmp_path)))
     write_meta(tmp_path, cx=-3.0, cy=2.0)
@@ -200,7 +200,9 @@ def test_views_that_see_nothing_of_the_box_are_counted(tmp_path: Path) -> None:
     write_views(tmp_path)
     away = (np.array(POSE) @ np.diag([-1.0, 1.0, -1.0, 1.0])).tolist()
     write_meta(tmp_path, frame_1={"transform_matrix": away})
-    assert "1 of the 7 views to fit see nothing of the box" in said(open_scene(str(tmp_path)))
+    assert "1 of the 7 views to fit see nothing of the fitted box" in said(
+        open_scene(str(tmp_path))
+    )
 
 
 def test_paths_of_another_machine_and_models_without_a_folder_are_found(tmp_path: Path) -> None:
@@ -370,7 +372,7 @@ def test_points_far_away_do_not_set_the_scale(tmp_path: Path) -> None:
     colmap(tmp_path, outliers=5)
     scene = open_scene(str(tmp_path))
     assert scene.scale == pytest.approx(plain.scale, rel=0.3)
-    assert "the box is that of the middle 80%" in said(scene)
+    assert "the box encloses the middle 80%" in said(scene)
 
 
 def test_rigs_without_frames_are_named(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_alpha_is_laid_over_white_and_said(tmp_path: Path) -> None:
     expected = 0.2 * (RGB / 255) + 0.8
     np.testing.assert_allclose(colors(tmp_path / "a.png"), expected, atol=1e-6)
     read = open_image(str(tmp_path / "a.png"))
-    assert read.notes == ("transparent pixels are laid over white",)
+    assert read.notes == ("transparent pixels are blended with white",)
     assert read.resized(4).notes == read.notes
     rgba[..., 3] = 255
     Image.fromarray(rgba).save(tmp_path / "b.png")

@@ -1,1 +1,1 @@
-"""What the further kinds open: files, read within limits, and data by formula."""
+"""Data of the further kinds: files, read within limits, and built-in data."""

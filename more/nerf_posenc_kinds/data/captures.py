@@ -40,13 +40,13 @@ from scenes.reading.worker import read_file
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".heic", ".heif", ".avif")
 _RECORD = "photos.json"
 _PARTIAL = "sparse.partial"
-# Of a video: frames in all, so that a minute and a half is read, and their longer side.
+# Frames of a video in total, for its first 90 s, and their longer side in pixels.
 _MOST_FRAMES = 180
 _FRAMES_PER_SECOND = 2.0
 _FRAME_SIZE = 1600
-# Most photographs of which each is compared with all others; of more, with its neighbors.
+# Up to this number, each photograph is compared with all others; above it, with its neighbors.
 _MOST_EXHAUSTIVE = 200
-# What a lens sees is not known without EXIF: a phone's has about this share of the longer side.
+# Focal length without EXIF, as a share of the longer side; about that of a phone.
 _FOCAL_SHARE = 0.8
 # Diagonal of the 24 x 36 mm frame that equivalent focal lengths are given for.
 _FULL_FRAME_DIAGONAL = math.hypot(24, 36)
@@ -59,13 +59,13 @@ _FEW_FEATURES = 0.2
 # With fewer points than this share of the others' a photograph is left out: with a finger over all
 # but a twentieth, 53 points instead of 1,100, a pose was 1.3 degrees off (benchmarks.photographs).
 _FEW_POINTS = 0.1
-# Matches of two photographs that are no accident.
+# Minimum matches of two photographs that overlap.
 _MATCHES = 15
 # A model of this share of the photographs is good enough not to try others.
 _ENOUGH = 0.9
-# Of features and matches in COLMAP's database.
+# Bytes of features and matches in COLMAP's database.
 _BYTES_PER_PHOTO = 4_000_000
-# Reasons that a message names.
+# Maximum number of reasons in a message.
 _REASONS = 3
 # Options of COLMAP's incremental mapper, from the safest to the most tolerant; None for the global
 # mapper, which places all photographs at once.
@@ -95,9 +95,9 @@ class Capture:
 
     @property
     def notes(self) -> list[str]:
-        """What came of the photographs, one line each."""
-        found = self.num_photos - len(self.left_out)
-        lines = [f"COLMAP found the cameras of {found} of {self.num_photos} photographs"]
+        """Notes on the reconstruction of the photographs, one line each."""
+        num_placed = self.num_photos - len(self.left_out)
+        lines = [f"COLMAP found the cameras of {num_placed} of {self.num_photos} photographs"]
         return lines + [f"left out {name}: {reason}" for name, reason in self.left_out.items()]
 
 
@@ -118,7 +118,9 @@ def photo_files(folder: Path) -> list[Path]:
         SceneError: If there is no such folder, or fewer than 3 photographs in it.
     """
     if not folder.is_dir():
-        raise SceneError(f"{folder} is not a folder; --photos takes one of photographs, or a video")
+        raise SceneError(
+            f"{folder} is not a folder; --photos takes a folder of photographs, or a video"
+        )
     photos = files_in(folder, _SUFFIXES)
     if len(photos) < 3:
         raise SceneError(
@@ -286,17 +288,17 @@ def _solved(
             pycolmap.match_sequential(database)
         log("cameras ...")
         model = _mapped(pycolmap, database, images, capture / _PARTIAL, len(copies))
-        found = set() if model is None else _well_placed(model)
-        return model, _diagnosis(pycolmap, database, names, found, copies)
+        placed = set() if model is None else _well_placed(model)
+        return model, _diagnosis(pycolmap, database, names, placed, copies)
     except (RuntimeError, IndexError, KeyError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise SceneError(
-            f"COLMAP cannot go on with {capture}: {reason}; remove it to begin again"
+            f"COLMAP cannot continue {capture}: {reason}; remove it to start again"
         ) from None
 
 
 def _recorded(record: Path) -> Capture:
-    """What was found before.
+    """Load an earlier reconstruction.
 
     Raises:
         SceneError: If the file says anything else.
@@ -311,7 +313,7 @@ def _recorded(record: Path) -> Capture:
         if not is_right or not 0 <= float(spread) < math.inf or count < len(left_out):
             raise ValueError
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise SceneError(f"{record} is damaged; remove {record.parent} to begin again") from None
+        raise SceneError(f"{record} is damaged; remove {record.parent} to start again") from None
     return Capture(record.parent, count, left_out, float(spread))
 
 
@@ -377,16 +379,14 @@ def _read_mask(mask: Mask, size: int, max_pixels: int, shape: tuple[int, int]) -
     white = read_mask(mask.path, f"the mask {mask.path}", max_pixels=max_pixels)
     kept = reduced_masks((~white if mask.leaves_white else white)[None], size)[0]
     if kept.shape != shape:
-        raise SceneError(
-            f"the mask {mask.path} is not of the size of its photograph as it is held upright"
-        )
+        raise SceneError(f"the mask {mask.path} does not have the size of its upright photograph")
     return 255 * kept.numpy().astype(np.uint8)
 
 
 def _write(path: Path, pixels: Any) -> None:
     partial = path.with_name(f".{path.name}.partial")
     options: dict[str, Any] = {"quality": 95} if path.suffix == ".jpg" else {}
-    # By way of memory: the encoder does not notice that a disk is full.
+    # Encoded in memory, since the encoder does not notice a full disk.
     partial.write_bytes(iio.imwrite("<bytes>", pixels, extension=path.suffix, **options))
     partial.replace(path)
 
@@ -408,7 +408,7 @@ def _copied(path: Path, shape: tuple[int, int] | None = None) -> npt.NDArray[np.
     except Exception as error:  # Decoders raise nearly every type on a damaged file.
         raise SceneError(
             f"{path} is not the copy that was made of a photograph ({first_line(error)}); remove "
-            f"{path.parent.parent} to begin again"
+            f"{path.parent.parent} to start again"
         ) from None
     return pixels
 
@@ -426,7 +426,7 @@ def _rotate_the_fewer(copies: dict[str, _Photo], images: Path) -> None:
             path = images / photo.name
             for each in (path, _mask_of(path)):
                 pixels = _copied(each) if each.is_file() else None
-                # One that was interrupted has rotated some already.
+                # An interrupted run has rotated some photographs already.
                 if pixels is not None and pixels.shape[:2] == photo.shape:
                     _write(each, pixels.swapaxes(0, 1)[::-1])
             copies[name] = dataclasses.replace(photo, shape=(width, height))
@@ -479,9 +479,9 @@ def _mapped(pycolmap: Any, database: Path, images: Path, models: Path, count: in
                 setattr(mapping.mapper, name, value)
         mapping.min_model_size = min(10, max(3, count // 3))
         mapping.random_seed = mapping.mapper.random_seed = 0
-        found = run(database, images, models, mapping)
+        models_found = run(database, images, models, mapping)
         shutil.rmtree(models)
-        for model in found.values():
+        for model in models_found.values():
             if best is None or model.num_reg_images() > best.num_reg_images():
                 best = model
         if best is not None and best.num_reg_images() >= _ENOUGH * count:
@@ -508,7 +508,7 @@ def _brightness_spread(model: Any, images: Path) -> float:
         gray = _copied(images / image.name, (camera.height, camera.width)).mean(-1)
         for point in image.get_observation_points2D():
             x, y = point.xy.astype(int)
-            # What is black or white has no brightness to compare.
+            # Black and white pixels have no brightness to compare.
             if 5 < gray[y, x] < 250:
                 points.setdefault(point.point3D_id, []).append((number, np.log(gray[y, x])))
     differences: dict[int, list[float]] = {}
@@ -561,7 +561,10 @@ def _reason(
     if photo.brightness < _BLACK:
         return "it is black"
     if features < _FEW_FEATURES * usual or features < _MATCHES:
-        return f"it has {features:,} features, others have {usual:,}: blurred, or nothing to see"
+        return (
+            f"it has {features:,} features, others have {usual:,}: it is blurred or shows "
+            "little texture"
+        )
     best = matches.most_common(2)
     if not best or best[0][1] < _MATCHES:
         return "it has too little in common with any other: another scene, or too far from the rest"

@@ -40,7 +40,7 @@ _DEMUXERS = (
 # A video whose header promises more frames than this share of them is cut; rates may vary.
 _WHOLE = 0.9
 _PICTURES = 0.5
-# Frames of which the sharpest is taken as a photograph: a camera in a hand shakes.
+# The sharpest of this many frames becomes a photograph, since a hand-held camera shakes.
 _CANDIDATES = 4
 
 
@@ -74,7 +74,7 @@ def read_frames(
         raise
     except Exception as error:  # Decoders raise nearly every type on a damaged file.
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
-        raise SceneError(f"cannot read {path}: {reason}; export it anew as GIF or MP4") from None
+        raise SceneError(f"cannot read {path}: {reason}; export it again as GIF or MP4") from None
 
 
 def _demuxer(path: Path, head: bytes) -> str:
@@ -99,7 +99,7 @@ def _require_end(path: Path, demuxer: str, head: bytes) -> None:
     """
     size = path.stat().st_size
     if demuxer == "avi" and int.from_bytes(head[4:8], "little") + 8 > size:
-        raise ValueError(f"it has {size:,} of the bytes that it promises: it is cut")
+        raise ValueError(f"it has {size:,} bytes, fewer than its header states: it is truncated")
     if demuxer == "ogg":
         with path.open("rb") as file:
             # A page takes 65,307 bytes at most (RFC 3533).
@@ -108,7 +108,7 @@ def _require_end(path: Path, demuxer: str, head: bytes) -> None:
         last = tail.rfind(b"OggS")
         # The third bit of its sixth byte marks the last page of a stream.
         if last < 0 or len(tail) < last + 6 or not tail[last + 5] & 4:
-            raise ValueError("it ends before its last page: it is cut")
+            raise ValueError("it ends before its last page: it is truncated")
 
 
 def _reduced(colors: npt.NDArray[np.uint8], size: int) -> npt.NDArray[np.uint8]:
@@ -171,26 +171,26 @@ def _video(
         reason = re.sub(r"^\[.*?\] ", "", said.split("\n")[0])
         if has_no_video or reason.startswith("Input #"):
             reason = "it has no video" if has_no_video else "it has no frame at that rate"
-        raise ValueError(reason if not frames else f"it ends after {len(frames)} frames: damaged")
+        raise ValueError(reason if not frames else f"damaged: it ends after {len(frames)} frames")
     if re.search(r"alpha_mode +: 1", said):
-        raise ValueError("its transparency is in a stream of its own, which is not read")
-    found = re.search(r"^  Stream #.*: Video:.*?([\d.]+)(k?) (?:fps|tbr)", said, re.MULTILINE)
-    rate = photos_per_second or (float(found[1]) * (1000 if found[2] else 1) if found else 0.0)
+        raise ValueError("its transparency is in a separate stream, which is not read")
+    fps = re.search(r"^  Stream #.*: Video:.*?([\d.]+)(k?) (?:fps|tbr)", said, re.MULTILINE)
+    rate = photos_per_second or (float(fps[1]) * (1000 if fps[2] else 1) if fps else 0.0)
     length = re.search(
         r"^  Duration: (\d+):(\d+):([\d.]+)(?:, start: ([\d.]+))?", said, re.MULTILINE
     )
     if rate and length is not None:
         hours, minutes, seconds, start = (float(part or 0) for part in length.groups())
         promised = round((3600 * hours + 60 * minutes + seconds - start) * rate)
-        # A sound may be longer than its pictures; a file that is cut makes ffmpeg complain.
+        # The sound may be longer than the video; ffmpeg reports a truncated file.
         is_damaged = re.search(r"prematurely|truncat|partial|corrupt|[Ii]nvalid", said) is not None
         if len(frames) < (_WHOLE if is_damaged else _PICTURES) * min(most, promised):
-            raise ValueError(f"it ends after {len(frames)} of {promised} frames: it is cut")
+            raise ValueError(f"it ends after {len(frames)} of {promised} frames: it is truncated")
         if photos_per_second is None and len(frames) < min(most, promised):
             # Frames that are shown longer than others have the mean rate.
             rate = len(frames) / (3600 * hours + 60 * minutes + seconds - start)
     if photos_per_second is not None:
-        # Of a slow video several photographs are one frame.
+        # In a slow video, several photographs are the same frame.
         pairs = zip(frames[1:], frames, strict=False)
         frames = [frames[0], *(frame for frame, before in pairs if (frame != before).any())]
     return np.stack(frames), rate or _USUAL_RATE
@@ -198,13 +198,13 @@ def _video(
 
 def _asked(path: Path, demuxer: str, most: int, photos_per_second: float | None) -> list[str]:
     """Arguments of ffmpeg that write frames to its output, `_CANDIDATES` for each photograph."""
-    # One thread, as each holds frames of its own.
+    # One thread, since each thread holds its own frames.
     source = ["-hide_banner", "-nostdin", "-threads", "1"]
     source += ["-protocol_whitelist", "file", "-f", demuxer, "-i", f"file:{path.resolve()}"]
     count, filters = most, []
     if photos_per_second is not None:
         count, filters = most * _CANDIDATES, [f"fps={_CANDIDATES * photos_per_second}"]
-    # Each frame once, as rates may vary, and with square pixels.
+    # Decode each frame once, since rates may vary, and with square pixels.
     filters.append("scale=w='max(1,round(iw*(sar+not(sar))))':h=ih")
     frames = ["-map", "0:V:0", "-frames:v", str(count), "-fps_mode", "passthrough"]
     frames += ["-vf", ",".join(filters), "-pix_fmt", "rgba", "-f", "image2pipe", "-c:v", "pam", "-"]

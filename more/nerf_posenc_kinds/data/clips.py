@@ -1,4 +1,4 @@
-"""Clips: the frames of animations and short videos, and spheres that turn."""
+"""Clips: the frames of animations and short videos, and turning spheres."""
 
 import math
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ SPHERES = "spheres"
 
 _RATE = 16.0
 _FIELD_OF_VIEW = math.radians(40)
-# Frames that do not turn, which the orbit is found from.
+# Still frames, from which the orbit is estimated.
 _NUM_VIEWS = 8
 
 
@@ -55,13 +55,13 @@ def open_clip(name_or_path: str, *, num_frames: int, size: int) -> Clip:
     """
     path = Path(name_or_path)
     if name_or_path == SPHERES and not path.exists():
-        frames, rate, source = turning_spheres(num_frames, size), _RATE, "spheres that turn"
+        frames, rate, source = turning_spheres(num_frames, size), _RATE, "turning spheres"
     else:
         reader = "nerf_posenc_kinds.data.clip_reader:read_frames"
         pixels, rate = read_file(reader, path, num_frames, size)
         frames, source = torch.from_numpy(pixels).float() / 255, str(path)
     if len(frames) < 2:
-        raise SceneError(f"{source} has one frame alone; fit it as an image: --image")
+        raise SceneError(f"{source} has only one frame; fit it as an image with --image")
     return Clip(path.stem, source, frames, rate)
 
 

@@ -33,7 +33,7 @@ def read_triangles(path: Path, most: int) -> tuple[npt.NDArray[np.float64], npt.
         SceneError: If the file cannot be read or has no faces.
     """
     if path.suffix.lower() not in FORMATS:
-        raise SceneError(f"{path} is no mesh: {', '.join(FORMATS)} are read")
+        raise SceneError(f"{path} is not a mesh file; give one of {', '.join(FORMATS)}")
     try:
         return _triangles(path, most)
     except (SceneError, MemoryError):
@@ -49,27 +49,27 @@ def read_triangles(path: Path, most: int) -> tuple[npt.NDArray[np.float64], npt.
     except Exception as error:  # Files may be damaged in any way.
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         reason = f"it lacks {reason}" if isinstance(error, KeyError) else reason
-        raise SceneError(f"cannot read {path}: {reason}; export it anew") from None
+        raise SceneError(f"cannot read {path}: {reason}; export it again") from None
 
 
 def _triangles(path: Path, most: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    found = FORMATS[path.suffix.lower()](path.read_bytes())
-    count = int((found.sizes[found.sizes > 2] - 2).sum())
+    mesh = FORMATS[path.suffix.lower()](path.read_bytes())
+    count = int((mesh.sizes[mesh.sizes > 2] - 2).sum())
     if count > most:
         raise SceneError(f"{path} has {count:,} triangles, over {most:,}; simplify it first")
     if not count:
         raise SceneError(f"{path} has no faces; a mesh needs faces, not points alone")
-    if len(found.corners) != found.sizes.sum():
-        raise SceneError(f"{path} has faces of fewer corners than they say; export it anew")
-    if not 0 <= found.corners.min() <= found.corners.max() < len(found.vertices):
-        raise SceneError(f"{path} has faces of vertices that it lacks; export it anew")
-    used = found.vertices[found.corners]
+    if len(mesh.corners) != mesh.sizes.sum():
+        raise SceneError(f"{path} has faces with fewer corners than they declare; export it again")
+    if not 0 <= mesh.corners.min() <= mesh.corners.max() < len(mesh.vertices):
+        raise SceneError(f"{path} has faces that refer to missing vertices; export it again")
+    used = mesh.vertices[mesh.corners]
     if not (np.abs(used) <= 1e30).all():  # NaN fails the comparison.
-        raise SceneError(f"{path} has vertices that are not finite; export it anew")
+        raise SceneError(f"{path} has vertices that are not finite; export it again")
     # Formats repeat a vertex for each face or texture: those in one place are one. 0 is -0.
-    vertices, places = np.unique(found.vertices + 0.0, axis=0, return_inverse=True)
-    corners = places.reshape(-1)[found.corners]
-    faces = polygons.triangles_of(polygons.Polygons(vertices, corners, found.sizes))
+    vertices, places = np.unique(mesh.vertices + 0.0, axis=0, return_inverse=True)
+    corners = places.reshape(-1)[mesh.corners]
+    faces = polygons.triangles_of(polygons.Polygons(vertices, corners, mesh.sizes))
     points = vertices[faces]
     extent = np.ptp(used, axis=0).max()
     with np.errstate(all="ignore"):

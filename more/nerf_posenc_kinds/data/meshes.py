@@ -21,18 +21,18 @@ MAX_TRIANGLES = 2_000_000
 # Half of the longest side of a shape in [-1, 1]^3: around it there is space to be told apart.
 _HALF = 0.8
 _BRICK_NODES = 160
-# Mean distance from a plane, in units, of what has no inside.
+# Mean distance from a plane, in units, below which a mesh is flat.
 _FLAT = 1e-6
 # Points of a surface with holes at which is looked for an inside, that far behind it in units; the
 # least share of them that must be inside. It is one half for a sheet, and 1 for a closed body.
 _TRIED = 4096
 _BEHIND = 1e-3
 _LEAST_INSIDE = 0.8
-_HOLES = "the mesh has holes: inside is where its winding number is above one half"
+_HOLES = "the mesh has holes; points with a winding number above one half count as inside"
 _INWARDS = "all triangles of the mesh faced inwards, and were flipped"
 _INCONSISTENT = (
-    "the triangles of the mesh do not all face the same way: its normals, and errors of normals, "
-    "mean little"
+    "the triangles of the mesh do not all face the same way, so normals and their errors are "
+    "unreliable"
 )
 
 
@@ -87,7 +87,7 @@ class Shape:
         corners = self.vertices[self.faces]
         across = torch.linalg.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         areas = across.norm(dim=-1).double()
-        # Sums of areas, of which a uniform number picks a triangle: multinomial takes 2^24 at most.
+        # Pick triangles by cumulative areas, since multinomial takes at most 2^24.
         ends = areas.cumsum(0)
         picked = torch.rand(count, generator=generator, dtype=torch.float64) * ends[-1]
         faces = torch.searchsorted(ends, picked).clamp(max=len(ends) - 1)
@@ -122,7 +122,7 @@ def open_shape(name_or_path: str) -> Shape:
         vertices, faces = surface_mesh(
             lambda points: distance(points.double()).float()[:, None], _BRICK_NODES, half=0.4
         )
-        source = "a toy brick in closed form"
+        source = "a built-in toy brick"
     else:
         reader = "nerf_posenc_kinds.data.mesh_reader:read_triangles"
         vertices, faces = map(torch.from_numpy, read_file(reader, path, MAX_TRIANGLES))

@@ -22,9 +22,9 @@ Ints = npt.NDArray[np.int64]
 
 # Lengths and directions of quadrangles are compared to this.
 _ROUNDING = 1e-9
-# Of the lengths of unit quaternions, which some programs write in 16 bits.
+# Tolerance of the lengths of unit quaternions, which some programs write in 16 bits.
 _ROUNDED = 1e-3
-# What a file may require without any change of its triangles.
+# Required extensions that do not change the triangles.
 _HARMLESS = (
     "KHR_mesh_quantization",
     "KHR_texture_",
@@ -39,7 +39,7 @@ _FREE_FORM = ("surf", "bsp", "bzp", "cdc", "res")
 
 
 class UnreadError(Exception):
-    """What a file contains and nobody here reads; the message says it after the file's name."""
+    """Error for contents that are not supported; the message follows the file's name."""
 
 
 class Polygons(NamedTuple):
@@ -61,7 +61,7 @@ def read_obj(data: bytes) -> Polygons:
     vertices: list[list[str]] = []
     corners: list[int] = []
     sizes: list[int] = []
-    # A line ends with a line feed, a carriage return or both, and goes on after a backslash.
+    # A line ends with a line feed, a carriage return or both, and continues after a backslash.
     text = re.sub(r"\\[ \t]*\n", " ", _text(data))
     for number, line in enumerate(text.split("\n"), 1):
         keyword, *values = line.partition("#")[0].split() or ("",)
@@ -91,17 +91,17 @@ def read_off(data: bytes) -> Polygons:
     lines = (line.partition("#")[0].split() for line in _text(data).split("\n"))
     rows = iter([line for line in lines if line])
     first = " ".join(next(rows, [])).upper()
-    # Some have the counts right behind the word, without a space.
+    # Some files have the counts right after the word, without a space.
     keyword, word, rest = first.partition("OFF")
     if not word or not set(keyword) <= set("STCN4") or "BINARY" in rest:
-        raise UnreadError("is no OFF file written as text")
+        raise UnreadError("is not an OFF file in text form")
     num_vertices, num_faces = (int(count) for count in (rest.split() or next(rows, []))[:2])
-    # With the count first, so that no row is taken and lost.
+    # The counter comes first, so that zip consumes no row in vain.
     vertices = [row[:3] for _, row in zip(range(num_vertices), rows, strict=False)]
     faces = [row for _, row in zip(range(num_faces), rows, strict=False)]
     if len(vertices) < num_vertices or len(faces) < num_faces:
         raise UnreadError(
-            f"is cut: it has {len(vertices)} of {num_vertices} vertices and {len(faces)} of "
+            f"is truncated: it has {len(vertices)} of {num_vertices} vertices and {len(faces)} of "
             f"{num_faces} faces"
         )
     sizes = [int(row[0]) for row in faces]
@@ -135,17 +135,18 @@ def read_ply(data: bytes) -> Polygons:
 def read_stl(data: bytes) -> Polygons:
     """Triangles of an STL file, text or binary."""
     count = int.from_bytes(data[80:84], "little")
-    # A binary file may begin with any words; its length is that of its count.
+    # A binary file may begin with any words; its count determines its length.
     is_text = data.removeprefix(codecs.BOM_UTF8).lstrip()[:5].lower() == b"solid"
     if is_text and len(data) != 84 + 50 * count and b"facet" in data[:2048].lower():
         rows = re.findall(rb"^\s*vertex\s+(\S+)\s+(\S+)\s+(\S+)", data, re.I | re.M)
         if b"endsolid" not in data[-1024:].lower():
-            raise UnreadError("is cut: it does not end with endsolid")
+            raise UnreadError("is truncated: it does not end with endsolid")
         vertices = np.array(rows, dtype=np.float64).reshape(-1, 3)
     else:
         if not 84 + 50 * count <= len(data) or not count:
             raise UnreadError(
-                f"is no STL file, or is cut: it has {len(data):,} bytes for {count:,} facets"
+                f"is not an STL file, or is truncated: it has {len(data):,} bytes for {count:,} "
+                "facets"
             )
         # A normal, three corners and two bytes of attributes each.
         kind = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("more", "<u2")])
@@ -158,9 +159,9 @@ def read_glb(data: bytes) -> Polygons:
     """Triangles of a GLB file (glTF 2.0), in the coordinates of its scene."""
     magic, version, length = struct.unpack_from("<4sII", data)
     if magic != b"glTF" or version != 2:
-        raise UnreadError("is no GLB file of version 2")
+        raise UnreadError("is not a GLB file of version 2")
     if length > len(data):
-        raise UnreadError(f"is cut: it has {len(data):,} of {length:,} bytes")
+        raise UnreadError(f"is truncated: it has {len(data):,} of {length:,} bytes")
     (size,) = struct.unpack_from("<I", data, 12)
     file = json.loads(data[20 : 20 + size])
     required = [
@@ -177,7 +178,7 @@ def read_glb(data: bytes) -> Polygons:
         raise UnreadError(f"needs {required[0]}{compressed}, which is not read; export it without")
     # After the chunk of JSON, which is padded, the length and type of the binary one.
     if len(data) > 20 + size and data[20 + size + 4 : 20 + size + 8] != b"BIN\0":
-        raise UnreadError("has no binary chunk after that of JSON; export it anew")
+        raise UnreadError("has no binary chunk after that of JSON; export it again")
     binary = data[20 + size + 8 :]
     parts = [
         (_moved(_accessor(file, binary, primitive["attributes"]["POSITION"]), matrix), faces)
@@ -189,7 +190,7 @@ def read_glb(data: bytes) -> Polygons:
         raise UnreadError("has no meshes in its scene")
     starts = np.cumsum([0, *(len(vertices) for vertices, _ in parts)])
     if any(faces.max(initial=0) >= len(vertices) > 0 for vertices, faces in parts):
-        raise UnreadError("has faces of vertices that it lacks")
+        raise UnreadError("has faces that refer to missing vertices")
     corners = np.concatenate(
         [faces + start for (_, faces), start in zip(parts, starts, strict=False)]
     )
@@ -326,11 +327,11 @@ def triangles_of(polygons: Polygons) -> Ints:
     """
     vertices, corners, sizes = polygons
     starts = np.cumsum(sizes) - sizes
-    found = [np.empty((0, 3), dtype=np.int64)]
+    triangles = [np.empty((0, 3), dtype=np.int64)]
     for size in np.unique(sizes[sizes >= 3]):
         faces = corners[starts[sizes == size, None] + np.arange(size)]
         if size == 3:
-            found.append(faces)
+            triangles.append(faces)
             continue
         points = vertices[faces]
         following = np.roll(points, -1, axis=1)
@@ -341,10 +342,10 @@ def triangles_of(polygons: Polygons) -> Ints:
         is_convex = ((turns * normals[:, None]).sum(-1) >= -_ROUNDING * lengths[:, None]).all(1)
         is_simple = is_convex & (size == 4)
         quads = faces[is_simple]
-        found += [quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]]
+        triangles += [quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]]
         for i in np.flatnonzero(~is_simple & (lengths > 0)):
-            found.append(faces[i][_clipped(points[i] - points[i, 0], normals[i])])
-    return np.concatenate(found)
+            triangles.append(faces[i][_clipped(points[i] - points[i, 0], normals[i])])
+    return np.concatenate(triangles)
 
 
 def _clipped(points: Floats, normal: Floats) -> Ints:

@@ -24,7 +24,7 @@ _TINTS = ((1.0, 0.85, 0.7), (0.75, 0.9, 1.0), (0.85, 1.0, 0.8), (1.0, 0.5, 0.4),
 _CELLS = (4, 9, 19, 40, 83)
 # Radians between neighboring photographs.
 _STEP = 0.12
-# Radians of a walk, at most: less than a whole turn, as one does not meet where one began.
+# Maximum angle of the walk in radians: less than a full circle, since real walks do not close.
 _LONGEST_WALK = 4.5
 # Standard deviation of the sensor's noise, for values in [0, 1].
 _NOISE = 0.01

@@ -12,7 +12,7 @@ from scenes.errors import SceneError
 from scenes.reading.decoding import other_format
 
 _HEADS = (b"RIFF", b"RIFX", b"RF64", b"fLaC", b"OggS")
-# Sizes from here on are those of a program that did not know them.
+# Larger sizes were written by a program that did not know the length.
 _OF_PIPES = 0x7FFFF000
 
 
@@ -44,7 +44,7 @@ def read_samples(
         with path.open("rb") as file:
             head = file.read(12)
             if head[:4] not in _HEADS or head[8:12] in (b"AVI ", b"WEBP"):
-                name = other_format(path) or "no WAV, FLAC or OGG file; convert it to WAV"
+                name = other_format(path) or "not a WAV, FLAC or OGG file; convert it to WAV"
                 raise SceneError(f"cannot read {path} as a sound: it is {name}")
             with soundfile.SoundFile(_repaired(file, head)) as sound:
                 rate, channels = sound.samplerate, sound.channels
@@ -68,7 +68,7 @@ def read_samples(
     except Exception as error:  # Readers raise nearly every type on a damaged file.
         said = str(error).rpartition(">: ")[2]  # soundfile names what it opened.
         reason = " ".join(said.split()).rstrip(".")[:200] or type(error).__name__
-        raise SceneError(f"cannot read {path}: {reason}; export it anew as WAV") from None
+        raise SceneError(f"cannot read {path}: {reason}; export it again as WAV") from None
 
 
 def _repaired(file: BinaryIO, head: bytes) -> BinaryIO:
@@ -105,7 +105,7 @@ def _repaired(file: BinaryIO, head: bytes) -> BinaryIO:
         return file
     present = length - place - 8
     if present < size < _OF_PIPES:
-        raise ValueError(f"it is cut: it has {present:,} of {size:,} bytes of samples")
+        raise ValueError(f"it is truncated: it has {present:,} of {size:,} bytes of samples")
     if is_plain and 0 < size < _OF_PIPES:
         file.seek(0)
         return file

@@ -102,7 +102,7 @@ def _shortened(sound: Sound, duration: float | None, *, may_be_silent: bool = Fa
     if len(samples) < 64:
         raise SceneError(f"{source} has {len(samples)} samples to fit; 64 are needed")
     if not bool(samples.isfinite().all()):
-        raise SceneError(f"{source} has samples that are not finite; export it anew")
+        raise SceneError(f"{source} has samples that are not finite; export it again")
     if float(samples.abs().max()) == 0 and not may_be_silent:
         raise SceneError(f"{source} is silent; there is nothing to fit")
     return replace(sound, samples=samples)

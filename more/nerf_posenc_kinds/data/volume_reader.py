@@ -17,13 +17,13 @@ from scenes.reading.arrays import range_of, read_array, require_size
 from scenes.reading.decoding import other_format
 
 _NIFTI = (".nii", ".nii.gz")
-# Of the mean distance of slices: how much their distances may differ.
+# Tolerance of the distances of slices, relative to their mean.
 _UNEVEN = 0.02
 # Cosine between two axes of a volume that are perpendicular up to rounding.
 _SHEAR = 1e-3
 # Pixels that the last slice may be shifted by against the first.
 _DRIFT = 0.5
-# pydicom logs what it finds odd in a file; what matters is raised.
+# pydicom logs oddities of a file; problems that matter raise an error.
 logging.getLogger("pydicom").addHandler(logging.NullHandler())
 
 
@@ -59,7 +59,7 @@ def read_volume(path: Path, most: int) -> tuple[npt.NDArray[np.float32], dict[st
         return values, {"spacing": spacing, "range": [0.0, 1.0]}
     low, high = range_of(path, values)
     if low == high:
-        raise SceneError(f"{path} has the value {low:.9g} everywhere: nothing to find")
+        raise SceneError(f"{path} has the value {low:.9g} everywhere; there is nothing to fit")
     values -= np.float32(low)
     values /= np.float32(high - low)
     return values, {"spacing": spacing, "range": [low, high], "left_out": left_out}
@@ -81,7 +81,7 @@ def _read_nifti(path: Path, most: int) -> tuple[npt.NDArray[np.float32], list[fl
         if image.get_data_dtype().kind not in "fiu":
             raise SceneError(f"{path} must hold numbers; it holds {image.get_data_dtype()}")
         values = np.asarray(image.dataobj, np.float32).reshape(shape[:3]).transpose(2, 1, 0)
-        # Of the affine map, by which programs place a volume; the header has distances too.
+        # Taken from the affine map, by which programs place a volume, not from the header.
         spacing = [float(distance) for distance in voxel_sizes(image.affine)]
         axes = image.affine[:3, :3] / spacing
         if np.abs(axes.T @ axes - np.eye(3)).max() > _SHEAR:
@@ -93,7 +93,7 @@ def _read_nifti(path: Path, most: int) -> tuple[npt.NDArray[np.float32], list[fl
     except (SceneError, MemoryError):
         raise
     except Exception as error:  # Of a damaged header or stream, from any of its libraries.
-        raise SceneError(f"{path} is damaged, or no NIfTI file: {error}") from None
+        raise SceneError(f"{path} is damaged, or is not a NIfTI file: {error}") from None
     return np.array(values[::slices, ::-rows]), spacing
 
 
@@ -134,8 +134,8 @@ def _read_dicom(folder: Path, most: int) -> tuple[npt.NDArray[np.float32], list[
             raise
         except Exception as error:
             raise SceneError(
-                f"{file} cannot be read as a slice: {error}; remove it if it is none of the "
-                "series, decompress it (gdcmconv --raw), or convert it to NIfTI (dcm2niix)"
+                f"{file} cannot be read as a slice: {error}; remove it if it does not belong to "
+                "the series, decompress it (gdcmconv --raw), or convert it to NIfTI (dcm2niix)"
             ) from None
         require_size(folder, (len(slices), *slices[0][2].shape), most)
     if len(slices) < 2:
@@ -166,7 +166,8 @@ def _ordered(folder: Path, slices: "list[_Slice]") -> list[float]:
     if np.abs(drift).max() > _DRIFT * min(slices[0][0].spacing):
         raise SceneError(
             f"{folder} has slices that are shifted against each other by up to "
-            f"{np.abs(drift).max():.3g} mm, as by a tilted gantry; resample them (dcm2niix does)"
+            f"{np.abs(drift).max():.3g} mm, for example by a tilted gantry; resample them "
+            "(dcm2niix does)"
         )
     if steps.min() <= 0 or np.ptp(steps) > _UNEVEN * steps.mean():
         raise SceneError(
@@ -177,7 +178,7 @@ def _ordered(folder: Path, slices: "list[_Slice]") -> list[float]:
 
 
 class _Series(NamedTuple):
-    """What all slices of a series have in common: ``spacing`` is along x and y."""
+    """Values that all slices of a series share: ``spacing`` is along x and y."""
 
     name: str
     directions: tuple[float, ...]
@@ -194,7 +195,7 @@ def _slice_of(data: Any) -> _Slice:
     pixels = data.pixel_array
     if pixels.ndim != 2:
         raise ValueError(f"it has {pixels.shape} values, not (height, width)")
-    # To Hounsfield units, where the file says how.
+    # Convert to Hounsfield units if the file says how.
     scale, offset = float(data.get("RescaleSlope") or 1), float(data.get("RescaleIntercept") or 0)
     values = pixels.astype(np.float32) * np.float32(scale) + np.float32(offset)
     between_rows, between_columns = map(float, data.PixelSpacing)

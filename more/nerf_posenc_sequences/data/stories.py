@@ -108,7 +108,7 @@ def _question(
         index = index_of_line.get(int(fact)) if _NUMBER.fullmatch(fact) else None
         if index is None:
             raise SequenceError(
-                f"{place}: supporting line {fact} is no sentence before the question; "
+                f"{place}: supporting line {fact} is not a sentence before the question; "
                 "give numbers of earlier sentences of the same story"
             )
         supporting.append(index)

@@ -1,4 +1,4 @@
-"""What data is, whatever file or generator it came from."""
+"""Types of data, whatever file or generator they come from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -133,24 +133,24 @@ def _where_thing(house: _House) -> list[Asked]:
 
 def _where_before(house: _House) -> list[Asked]:
     """Only places that the thing was in once, so that there is one answer."""
-    asked: list[Asked] = []
+    questions: list[Asked] = []
     for thing, trips in house.trips.items():
         visited = [trips[0][0], *(goal for _, goal, _ in trips)]
         for start, goal, facts in trips:
             if visited.count(goal) == 1:
                 question = ("where", "was", "the", thing, "before", "the", goal)
-                asked.append((question, start, facts))
-    return asked
+                questions.append((question, start, facts))
+    return questions
 
 
 def _carrying(house: _House) -> list[Asked]:
-    """Of people who have taken something; empty hands follow from the last take and drop."""
-    asked: list[Asked] = []
+    """Questions about what people carry; empty hands follow from the last take and drop."""
+    questions: list[Asked] = []
     for person, handled in house.handled.items():
         held = house.hands[person]
         facts = tuple(house.taken[thing] for thing in held) or tuple(handled[-2:])
-        asked.append((("what", "is", person, "carrying"), ",".join(held) or "nothing", facts))
-    return asked
+        questions.append((("what", "is", person, "carrying"), ",".join(held) or "nothing", facts))
+    return questions
 
 
 def _house_story(

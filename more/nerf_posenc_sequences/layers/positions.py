@@ -1,4 +1,4 @@
-"""What a position encoding does in a Transformer: add, rotate or bias."""
+"""Position encodings in a Transformer: added, rotated or as a bias."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -151,7 +151,7 @@ class AttentionPositions(nn.Module):
         )
 
     def bias(self, length: int) -> Float[Tensor, "heads length length"] | None:
-        """What is added to the scores of all queries and keys; None for nothing."""
+        """Bias of the scores of all queries and keys; None for no bias."""
         if self.encoding == "alibi":
             return alibi_bias(self.num_heads, length)
         if self.learned_bias is None:

@@ -1,4 +1,4 @@
-"""What all models from a source sequence to a target sequence have in common."""
+"""Base class of models from a source sequence to a target sequence."""
 
 from abc import ABC, abstractmethod
 
@@ -11,7 +11,7 @@ PADDING, BEGIN, END, UNKNOWN = range(4)
 """First symbols of every alphabet."""
 
 Memory = tuple[Tensor, ...]
-"""What a decoder knows of the source: tensors whose first dimension is the batch."""
+"""Encoded source of a decoder: tensors whose first dimension is the batch."""
 
 
 class Seq2Seq(nn.Module, ABC):
@@ -23,7 +23,7 @@ class Seq2Seq(nn.Module, ABC):
 
     @abstractmethod
     def encode(self, source: Int[Tensor, "batch source"]) -> Memory:
-        """What the decoder needs to know of the source."""
+        """Encode the source for the decoder."""
 
     @abstractmethod
     def decode(

@@ -1,4 +1,4 @@
-"""What most systems have in common."""
+"""Base class of most systems."""
 
 import torch
 from jaxtyping import Int
@@ -35,7 +35,7 @@ def guessed(train: Int[Tensor, " n"], test: Int[Tensor, " m"], size: int) -> tup
         test: true answers.
         size: number of different answers.
     """
-    # One more of each, for answers that do not occur in training.
+    # One more per class, for answers that do not occur in training.
     counts = torch.bincount(train, minlength=size).double() + 1
     bits = -(counts / counts.sum()).log2()[test].mean()
     return float(bits), 100 * float((test == counts.argmax()).double().mean())
@@ -54,6 +54,7 @@ def few_tested(what: str, *counts: int) -> list[str]:
     points = 100 / (len(counts) * min(counts))
     bound = "up to " if len(set(counts)) > 1 else ""
     return [
-        f"the test set has {total} {what}{'' if total == 1 else 's'}: a difference of one is "
+        f"the test set has {total} {what}{'' if total == 1 else 's'}; a difference of one "
+        "changes the score by "
         f"{bound}{points:.3g} points"
     ]

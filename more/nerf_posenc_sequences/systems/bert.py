@@ -43,7 +43,7 @@ _NEXT = Measure(
     "%",
     1,
     meaning="Test pairs for which the model tells whether the second part followed the first in "
-    "the text; half did, so 50% is a guess.",
+    "the text; half did, so guessing scores 50%.",
 )
 _BITS = Measure(
     "bits_per_word",
@@ -153,7 +153,7 @@ class BertSystem(BaseSystem):
         return self.train, self.test
 
     def description(self, encoding: str) -> dict[str, Any]:
-        """What rebuilds the model."""
+        """Description from which the model is rebuilt."""
         return {
             "words": len(self.vocabulary),
             "length": self.length,
@@ -190,8 +190,8 @@ class BertSystem(BaseSystem):
         truth = words.gather(1, masked)
         kind = torch.rand(shape, generator=generator)
         random = torch.randint(_UNKNOWN, len(self.vocabulary), shape, generator=generator)
-        shown = torch.where(kind < 0.8, _MASK, torch.where(kind < 0.9, random, truth))
-        given = words.scatter(1, masked, shown)
+        visible = torch.where(kind < 0.8, _MASK, torch.where(kind < 0.9, random, truth))
+        given = words.scatter(1, masked, visible)
         return (given, segments, masked), torch.cat([truth, follows[:, None]], 1)
 
     def _pairs(

@@ -112,7 +112,7 @@ class IndexingSystem(BaseSystem):
         return self.test
 
     def description(self, encoding: str) -> dict[str, Any]:
-        """What rebuilds the model."""
+        """Description from which the model is rebuilt."""
         return {"width": self.width, "depth": self.depth, "heads": self.heads}
 
     def build(self, encoding: str, generator: torch.Generator) -> nn.Module:
@@ -144,9 +144,9 @@ class IndexingSystem(BaseSystem):
         """Share of right answers, altogether and by shift."""
         symbols, targets = self.test
         logits = model(symbols).float()
-        asked = targets != IGNORED
-        right = (logits.argmax(-1) == targets)[asked].float()
-        shifts = symbols[asked] - len(ALPHABET)
+        is_answer = targets != IGNORED
+        right = (logits.argmax(-1) == targets)[is_answer].float()
+        shifts = symbols[is_answer] - len(ALPHABET)
         by_shift = [100 * float(right[shifts == i].mean()) for i in range(len(_SHIFTS))]
         return Evaluation(
             scores={

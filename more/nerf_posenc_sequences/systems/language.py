@@ -156,7 +156,7 @@ class LanguageSystem(BaseSystem):
         return self.train, self.test
 
     def description(self, encoding: str) -> dict[str, Any]:
-        """What rebuilds the model."""
+        """Description from which the model is rebuilt."""
         return {
             "alphabet": "".join(self.alphabet),
             "context": self.context,

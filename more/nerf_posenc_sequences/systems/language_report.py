@@ -1,4 +1,4 @@
-"""What the report shows of a language model."""
+"""Blocks of the report of a language model."""
 
 import math
 from collections.abc import Sequence
@@ -77,9 +77,9 @@ def marked_tokens(
     """Characters that were given, and those that were predicted with whether they are right.
 
     Args:
-        inputs: what the model was given.
-        targets: what it had to predict; ``IGNORED`` where it was given.
-        predicted: what it predicted.
+        inputs: input symbols of the model.
+        targets: symbols to predict; ``IGNORED`` where the symbol was given.
+        predicted: symbols that the model predicted.
         alphabet: characters by number; others are shown as a question mark.
     """
 

@@ -65,8 +65,8 @@ class MemN2NSystem(StorySystem):
 
     model = "memn2n"
     lesson = (
-        "Without the ages of memories the model cannot tell which of two statements came last, and "
-        "without the positions of words not who did what to whom."
+        "Without the ages of memories the model cannot tell which of two statements came last, "
+        "and without the positions of words it cannot tell who did what to whom."
     )
     default_encodings: tuple[str, ...] = ("none", "temporal", "position-temporal")
     citations = (papers.SUKHBAATAR,)

@@ -60,8 +60,8 @@ class MemoryNetworkSystem(StorySystem):
 
     model = "memory-network"
     lesson = (
-        "Without write times the model cannot tell which of two statements came last, and without "
-        "the positions of words not what is north of what."
+        "Without write times the model cannot tell which of two statements came last, and "
+        "without the positions of words it cannot tell what is north of what."
     )
     default_encodings: tuple[str, ...] = ("none", "temporal", "position-temporal")
     uses = frozenset({"hops"})

@@ -41,12 +41,12 @@ def require_lengths(data: Pairs) -> None:
 
 def symbols_of(sequences: Iterable[Words]) -> Vocabulary:
     """Vocabulary of one side: four special symbols, then all that occur in training, sorted."""
-    found = sorted({symbol for words in sequences for symbol in words})
-    return Vocabulary(found, specials=_SPECIALS)
+    symbols = sorted({symbol for words in sequences for symbol in words})
+    return Vocabulary(symbols, specials=_SPECIALS)
 
 
 def until_end(numbers: Sequence[int]) -> Sequence[int]:
-    """What was decoded before the first ``END``."""
+    """Symbols that were decoded before the first ``END``."""
     return numbers[: numbers.index(END)] if END in numbers else numbers
 
 

@@ -44,7 +44,7 @@ _LOSS = Measure(
 
 _ALIKE = Measure(
     "row_similarity",
-    "likeness of rows",
+    "similarity of rows",
     "",
     3,
     higher_is_better=False,
@@ -192,7 +192,7 @@ class SelfAttentiveSystem(BaseSystem):
         return self.train, self.train_labels, self.test, self.test_labels
 
     def description(self, encoding: str) -> dict[str, Any]:
-        """What rebuilds the model."""
+        """Description from which the model is rebuilt."""
         return {
             "labels": self.labels,
             "width": self.width,
@@ -255,7 +255,7 @@ class SelfAttentiveSystem(BaseSystem):
     def _row_similarity(self, model: SelfAttentiveModel) -> float:
         rows = F.normalize(model.attention(self.test[:256])[1].float(), dim=-1)
         cosines = rows @ rows.mT
-        # Without each row's own similarity, which is 1.
+        # Leave out the similarity of a row with itself, which is 1.
         pairs = self.num_rows * (self.num_rows - 1)
         return float((cosines.sum((1, 2)) - self.num_rows).mean() / max(pairs, 1))
 

@@ -19,7 +19,7 @@ StoryInputs = tuple[Tensor, Tensor, Tensor]
 
 @dataclass(frozen=True)
 class StoryFormat:
-    """What gives all stories tensors of the same shape.
+    """Format that gives all stories tensors of the same shape.
 
     Attributes:
         words: vocabulary, sorted, answers included; word i has the index i + 1, and 0 is padding.
@@ -56,7 +56,7 @@ class StoryTensors:
 
     @property
     def inputs(self) -> StoryInputs:
-        """What a model is given."""
+        """Input tensors of a model."""
         return self.memories, self.questions, self.ages
 
     def chunks(self, device: torch.device) -> list[StoryInputs]:
@@ -163,7 +163,7 @@ class StoryBatches:
         self._draw_rows = ShuffledBatches(rows, rows, batch_size, seed=seed)
 
     def rows(self, step: int) -> Int[Tensor, " batch"]:
-        """Which questions a batch holds."""
+        """Indices of the questions in a batch."""
         return self._draw_rows(step)[0]
 
     def __call__(self, step: int) -> tuple[StoryInputs, Tensor]:

@@ -1,4 +1,4 @@
-"""What is shown of answers to questions about stories."""
+"""Blocks of the report of answers to questions about stories."""
 
 from collections.abc import Sequence
 
@@ -17,14 +17,14 @@ MEASURES = (
         "%",
         digits=1,
         higher_is_better=False,
-        meaning="Share of test questions answered wrongly, the mean over tasks.",
+        meaning="Share of test questions answered incorrectly, averaged over tasks.",
     ),
     Measure(
         "accuracy_percent",
         "accuracy",
         "%",
         digits=1,
-        meaning="Share of test questions answered rightly, the mean over tasks.",
+        meaning="Share of test questions answered correctly, averaged over tasks.",
     ),
 )
 MAX_PASSAGES = 4
@@ -90,8 +90,8 @@ def story_passage(task: StoryTask, answers: Sequence[str]) -> Passage:
             tokens.append(Token("\n"))
         new = story.sentences[len(told) if continues else 0 :]
         told = list(story.sentences)
-        asked = f"{' '.join(story.question)}? "
-        tokens.append(Token("".join(f"{' '.join(sentence)}. " for sentence in new) + asked))
+        question = f"{' '.join(story.question)}? "
+        tokens.append(Token("".join(f"{' '.join(sentence)}. " for sentence in new) + question))
         is_right = answer == story.answer
         tokens.append(
             Token(answer, "right" if is_right else "wrong", None if is_right else story.answer)

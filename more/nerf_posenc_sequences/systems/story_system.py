@@ -1,4 +1,4 @@
-"""What systems that answer questions about stories have in common."""
+"""Base class of systems that answer questions about stories."""
 
 from abc import ABC, abstractmethod
 from dataclasses import replace

@@ -160,7 +160,7 @@ class TranslationSystem(BaseSystem):
             yield from (tensors.source, tensors.following)
 
     def description(self, encoding: str) -> dict[str, Any]:
-        """What rebuilds the model."""
+        """Description from which the model is rebuilt."""
         return {
             "system": self.model,
             "encoding": encoding,
@@ -224,8 +224,8 @@ class TranslationSystem(BaseSystem):
     def preview(self, model: nn.Module, encoding: str) -> Passage:
         """Some test sources with their translations."""
         assert isinstance(model, Seq2Seq)
-        shown = _spread(self.test, _MOST_DECODED)[:_NUM_SHOWN]
-        return translations_passage(self.translate(model, shown), shown, self.joiner)
+        examples = _spread(self.test, _MOST_DECODED)[:_NUM_SHOWN]
+        return translations_passage(self.translate(model, examples), examples, self.joiner)
 
     def translate(self, model: Seq2Seq, pairs: Sequence[Pair]) -> list[Words]:
         """Translations of the sources of pairs.

@@ -1,4 +1,4 @@
-"""What a report shows of translations: scores, examples, and attention to the source."""
+"""Blocks of the report of translations: scores, examples, and attention to the source."""
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher

@@ -143,7 +143,7 @@ def test_arrays_of_any_program_are_identified(
     else:
         save_file({"positions": positions, "output": output}, file)
     assert main(["identify", str(file), "--shape", "3", "5"]) == 0
-    assert capsys.readouterr().out.startswith("timm: is it")
+    assert capsys.readouterr().out.startswith("timm: is the encoding")
 
 
 def test_mistakes_get_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,7 +153,7 @@ def test_mistakes_get_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ('{"output": [[1.0]], "preset": "llama"}', "it lacks the format"),
         ('{"output": [null], "preset": "llama"}', "a NaN of JavaScript"),
         ('{"output": {"shape": [2, 2], "data": [1.0]}}', "shape and data that fit"),
-        ("no json", "is no JSON"),
+        ("no json", "is not JSON"),
     ):
         file.write_text(text)
         assert main(["check", str(file)]) == 2

@@ -295,7 +295,7 @@ def test_the_nearest_is_given_and_said_not_to_be_it() -> None:
     )
     best = identify(strange, before=before, shape=(8, 8))[0]
     assert not best.is_exact
-    assert "is not it" in str(best)
+    assert "is not the encoding" in str(best)
 
 
 def test_what_does_not_fit_is_refused() -> None:

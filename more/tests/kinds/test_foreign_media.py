@@ -108,7 +108,8 @@ def test_a_video_that_ends_early_is_refused(tmp_path: Path) -> None:
         data = (tmp_path / name).read_bytes()
         for share in (0.4, 0.75):
             (tmp_path / name).write_bytes(data[: round(share * len(data))])
-            with pytest.raises(SceneError, match=r"ends after \d+ (of \d+ )?frames|it is cut"):
+            reason = r"ends after \d+ (of \d+ )?frames|it is truncated"
+            with pytest.raises(SceneError, match=reason):
                 open_clip(str(tmp_path / name), num_frames=99, size=64)
 
 
@@ -212,7 +213,7 @@ def test_wav_files_of_programs_that_cannot_go_back_are_read(tmp_path: Path, data
     sound = open_sound(str(tmp_path / "a.wav"))
     assert torch.equal(sound.samples[:, 0], torch.from_numpy(SAMPLES / np.float32(32768)))
     (tmp_path / "a.wav").write_bytes(wav(SAMPLES)[:-800])
-    with pytest.raises(SceneError, match="it is cut: it has 3,200 of 4,000 bytes"):
+    with pytest.raises(SceneError, match="it is truncated: it has 3,200 of 4,000 bytes"):
         open_sound(str(tmp_path / "a.wav"))
 
 

@@ -305,10 +305,10 @@ def test_a_glb_that_needs_what_is_not_read_is_refused(
     [
         ("a.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 0 1 2\n", "vertex 0 in line 4; OBJ counts from 1"),
         ("a.obj", "v 0 0 0\nv 1 0 0\nf -3 -2 -1\nv 0 1 0\n", "vertex -3 in line 3"),
-        ("a.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 4\n", "faces of vertices that it lacks"),
+        ("a.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 4\n", "faces that refer to missing vertices"),
         ("a.obj", "v 0 0 0\ncstype bspline\nsurf 0 1 0 1 1\n", "free-form surfaces"),
-        ("a.stl", "solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\n", "is cut"),
-        ("a.off", "OFF\n3 2 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n", "is cut: .*1 of 2 faces"),
+        ("a.stl", "solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\n", "is truncated"),
+        ("a.off", "OFF\n3 2 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n", "is truncated: .*1 of 2 faces"),
         ("a.off", "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n4 0 1 2\n", "fewer corners"),
     ],
 )

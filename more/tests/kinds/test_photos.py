@@ -279,7 +279,7 @@ def test_copies_that_were_altered_since_are_named(tmp_path: Path) -> None:
     copy.parent.mkdir(parents=True)
     Image.new("RGB", (12, 8)).save(copy)
     assert _copied(copy, (8, 12)).shape == (8, 12, 3)
-    with pytest.raises(SceneError, match=r"a\.png is not the copy .*12 x 8.*begin again"):
+    with pytest.raises(SceneError, match=r"a\.png is not the copy .*12 x 8.*start again"):
         _copied(copy, (8, 11))
     copy.write_bytes(b"")
     with pytest.raises(SceneError, match=r"a\.png is not the copy"):

@@ -136,7 +136,7 @@ def test_what_is_no_volume_is_refused_by_name(tmp_path: Path) -> None:
         "nan.nii": "must hold finite numbers",
         "flat.nii": "0 everywhere",
         "several.nii": "volumes of (9, 8, 5); save one",
-        "cut.nii.gz": "cut.nii.gz is damaged, or no NIfTI file",
+        "cut.nii.gz": "cut.nii.gz is damaged, or is not a NIfTI file",
         "slice.npy": "a volume has three axes",
         "gap": "slices 1 to 2 mm apart; they must be evenly spaced",
         "two": "has 2 series",

@@ -107,5 +107,5 @@ def test_every_encoding_takes_a_step(encoding: str) -> None:
 def test_heads_that_do_not_divide_the_width_are_refused() -> None:
     with pytest.raises(SequenceError, match="--width must be an even multiple"):
         open_sequence("indexing", SystemOptions(width=10, heads=4))
-    with pytest.raises(SequenceError, match="--context changes nothing for the model indexing"):
+    with pytest.raises(SequenceError, match="--context has no effect on the model indexing"):
         open_sequence("indexing", SystemOptions(context=10))

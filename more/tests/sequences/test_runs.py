@@ -84,7 +84,7 @@ def test_a_run_prints_a_table_and_writes_what_compare_and_resume_read(
     assert {curve.title for curve in none.blocks(Curve)} >= {"Loss by test length"}
     assert rotary.blocks(HeatMap)[0].values.shape == (4, 17)
     assert train_fit.main(["--resume", "run"]) == 0
-    assert "is complete" in capsys.readouterr().out
+    assert "is already complete" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_text_that_has_changed_is_not_resumed(
     Path("text.txt").write_text(made_text(seed=5))
     capsys.readouterr()
     assert train_fit.main(["--resume", "run"]) == 2
-    assert "text.txt has changed since the run began" in capsys.readouterr().err
+    assert "text.txt has changed since the run started" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -242,7 +242,7 @@ def test_the_page_says_which_scores_are_better_and_what_to_cite(browser: Any) ->
     assert page.locator("#scores td").nth(headings.index("BLEU")).inner_text() == "-"
     fitted, note, *_ = page.locator("p.note").all_inner_texts()
     assert fitted.startswith("Fitted: none: transformer network, 1 x 16 units")
-    assert "The test set has 3 pairs: a difference of one is 33.3 points" in note
+    assert "The test set has 3 pairs; a difference of one changes the score by 33.3 points" in note
     assert "vaswani2017attention" in page.locator("pre").last.inner_text()
     # Keys scroll to what is wider than its frame, and a shadow shows that there is more.
     frame = page.locator(".scroll").first

@@ -414,12 +414,16 @@ def test_bleu_is_undefined_where_no_target_has_four_symbols() -> None:
 
 
 def test_a_small_test_set_is_remarked_on() -> None:
-    assert toy().notes() == ["the test set has 9 pairs: a difference of one is 11.1 points"]
-    assert few_tested("pair", 1) == ["the test set has 1 pair: a difference of one is 100 points"]
+    assert toy().notes() == [
+        "the test set has 9 pairs; a difference of one changes the score by 11.1 points"
+    ]
+    assert few_tested("pair", 1) == [
+        "the test set has 1 pair; a difference of one changes the score by 100 points"
+    ]
     assert few_tested("pair", 100) == []
     # One of 20 in a task of two is half of its share.
     assert few_tested("question", 20, 40) == [
-        "the test set has 60 questions: a difference of one is up to 2.5 points"
+        "the test set has 60 questions; a difference of one changes the score by up to 2.5 points"
     ]
 
 

@@ -1,4 +1,4 @@
-"""What is left to the program as ``auto``: encodings, bands and sigma of an image by short fits."""
+"""Choose encodings, bands and sigma of an image by short fits (``auto``)."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -21,9 +21,9 @@ from nerf_posenc_app.kinds.image.reconstruction import render
 from nerf_posenc_app.kinds.kind import Problem
 from nerf_posenc_app.values.names import FitName
 
-# Share of the steps of a whole fit that a short one takes.
+# Length of a short fit as a share of the whole fit.
 _SHARE = 1 / 6
-# Steps of a short fit, at least: fewer say more of the initial weights than of the encoding.
+# Minimum steps of a short fit; shorter ones depend mostly on the initial weights.
 _MIN_STEPS = 20
 # Pixels that judge a short fit.
 _JUDGED_PIXELS = 1 << 16
@@ -34,7 +34,7 @@ _MIN_SAMPLES = 10
 
 
 class OpenedImage(Protocol):
-    """What a short fit needs of the kind: the image, its models and their problems."""
+    """Interface that a short fit needs: the image, its models and their training problems."""
 
     image: Image
 
@@ -47,7 +47,7 @@ class OpenedImage(Protocol):
     def problem(
         self, model: nn.Module, description: CoordinateModel, config: ImageOptions
     ) -> Problem:
-        """What its training needs."""
+        """Assemble the training problem of a fit."""
         ...
 
 
@@ -122,15 +122,15 @@ def choose_bands(kind: OpenedImage, config: ImageOptions, most: int, start: int)
 
 
 def _steps(config: ImageOptions) -> int:
-    # Noise is learned late: a short fit has none of it.
+    # Networks learn noise late, so short fits would not show it.
     share = 1 if config.noise else _SHARE
     return min(config.steps, max(_MIN_STEPS, round(share * config.steps)))
 
 
 def _tried(errors: Iterable[tuple[str, float]], config: ImageOptions) -> str:
-    found = sorted(errors, key=lambda each: each[1])
-    shown = ", ".join(f"{name} {psnr_from_mse(error):z.2f} dB" for name, error in found)
-    return f"{shown} after {_steps(config)} steps each"
+    ranking = sorted(errors, key=lambda each: each[1])
+    scores = ", ".join(f"{name} {psnr_from_mse(error):z.2f} dB" for name, error in ranking)
+    return f"{scores} after {_steps(config)} steps each"
 
 
 def _error(kind: OpenedImage, name: FitName, config: ImageOptions) -> float:
@@ -191,7 +191,9 @@ def sigma_between_pixels(image: Image, device: torch.device, *, seed: int = 0) -
     weights = torch.ones(image.pixels.shape[:2]) if image.weights is None else image.weights
     points = torch.cat([image.coordinates_at(*tile)[weights[tile] > 0] for tile in tiles])
     if len(points) < _MIN_SAMPLES:
-        return recipes.default_sigma(image.resolution), "the default, for a few pixels"
+        return recipes.default_sigma(
+            image.resolution
+        ), "the default, because the image has few pixels"
     targets = torch.cat([unit_range(image.pixels[tile])[weights[tile] > 0] for tile in tiles])
     choice = choose_sigma(points.to(device), targets.to(device), seed=seed)
     # Relative errors, since the values were scaled to one spread.

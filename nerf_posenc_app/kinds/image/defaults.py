@@ -14,12 +14,12 @@ from nerf_posenc_app.kinds.image.references import NEEDED, is_installed
 from nerf_posenc_app.options import require
 from nerf_posenc_app.terminal import print_to_stderr
 
-# This many more than suffice pass without a warning.
+# Number of extra bands that pass without a warning.
 _SPARE_BANDS = 2
 _MEGAPIXEL = 1 << 20
-# From here on larger batches reach more in the same time: most of a step is that of the grid.
+# From here on larger batches are better per second: the grid takes most of a step.
 _LARGE_BATCHES = 4 * _MEGAPIXEL
-# Scattered pixels between which a spline is solved for in some seconds.
+# Largest number of scattered pixels for which a spline is solved in a few seconds.
 _MOST_RBF = 1 << 18
 # Shorter fits need more steps rather than more pixels.
 _SHORT_SECONDS = 60.0
@@ -84,7 +84,7 @@ def resolve(options: ImageOptions, image: Image) -> ImageOptions:
         references=references,
     )
     if isinstance(config.num_bands, int) and "fourier" in config.encodings and not options.quiet:
-        # Several are asked for to see where they begin to harm.
+        # Users compare several numbers to see where extra bands begin to harm.
         warning = band_warning(image, config.num_bands)
         if warning is not None:
             print_to_stderr(f"warning: {warning}")
@@ -97,7 +97,7 @@ def missing_references(options: ImageOptions, image: Image) -> list[str]:
 
 
 def usual_references(options: ImageOptions, image: Image) -> tuple[str, ...]:
-    """What needs no training, where what is fitted differs from what is scored."""
+    """References without training, if the fitted pixels differ from the scored ones."""
     if image.held_out is None:
         return ()
     if options.held_out:

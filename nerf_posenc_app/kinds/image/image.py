@@ -68,7 +68,7 @@ from scenes.in_memory import image_in_memory
 if TYPE_CHECKING:
     from typing import Self
 
-# Option of which a run may fit several values, by the encoding that it is for.
+# Options that may have several values in one run, by their encoding.
 _SWEPT = {"fourier": "num_bands", "gaussian": "sigma"}
 
 FITTED = Measure(
@@ -90,8 +90,10 @@ STOPS = Measure(
     "stops",
     3,
     higher_is_better=False,
-    meaning="Root mean square of the differences of log2 of linear light. Light below the darkest "
-    "hundredth of the scored pixels counts as much as that hundredth",
+    meaning=(
+        "Root mean square of the differences of log2 of linear light. Light below the first "
+        "percentile of the scored pixels counts as that percentile"
+    ),
 )
 """Further column of images of linear light."""
 
@@ -114,7 +116,9 @@ class ImageKind(CoordinateKind[ImageOptions]):
         else:
             name = options.image
             is_folder = os.path.isdir(name)
-            require(not is_folder, f"--image {name} is a folder; --images {name} fits all in it")
+            require(
+                not is_folder, f"--image {name} is a folder; --images {name} fits all images in it"
+            )
             image = open_image(
                 name, max_pixels=options.max_pixels, pattern_size=options.size or 512, as_light=True
             )
@@ -137,7 +141,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
         self.title, self.source = printable(image.name), printable(image.source)
         self.facts: dict[str, Any] = {"size": self.size}
         self.num_rows = image.num_fitted
-        # Whether the pixels that are scored are others than those that are fitted.
+        # Whether the scored pixels differ from the fitted ones.
         self.is_split = options.held_out or options.observed is not None
         if self.is_split:
             self.evaluated_on = "held-out pixels" if options.held_out else "unobserved pixels"
@@ -265,7 +269,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
         return {name: partial(reference_result, self.image, name) for name in config.references}
 
     def plan(self, config: ImageOptions) -> str | None:
-        """What the fits of more than a megapixel take."""
+        """Forecast of time and memory for fits of more than a megapixel."""
         is_planned = self.image.num_pixels > PLANNED_PIXELS
         return plan(self, self.image, config) if is_planned else None
 
@@ -301,7 +305,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
         changed: dict[str, Any] = {}
         for name in ("mask", "weights", "observed"):
             file = getattr(options, name)
-            # A share of the pixels, or the word alpha, is no file.
+            # A share of the pixels and the word alpha are not files.
             if file is not None and not isinstance(file, InMemory) and os.path.exists(found(file)):
                 changed[name] = found(file)
         if options.images is not None:
@@ -309,26 +313,27 @@ class ImageKind(CoordinateKind[ImageOptions]):
         return super().relocated(replace(options, **changed), found)
 
     @classmethod
-    def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
+    def render(cls, path: Path, device: torch.device, given: Mapping[str, Any]) -> Rendered:
         """Render an image at any resolution, or a part of it."""
         fit = load_fit(path, device=device)
         assert isinstance(fit, ImageFit)
-        longer_side = asked["size"]
+        longer_side = given["size"]
         try:
-            own = fit.rendered_size(window=asked["crop"])
-            if asked["scale"] is not None:
-                longer_side = max(1, round(max(own) * asked["scale"]))
-            size = fit.rendered_size(longer_side, window=asked["crop"])
+            window_size = fit.rendered_size(window=given["crop"])
+            if given["scale"] is not None:
+                longer_side = max(1, round(max(window_size) * given["scale"]))
+            size = fit.rendered_size(longer_side, window=given["crop"])
         except ValueError as error:
             raise UsageError(f"--crop: {error}") from None
-        strips = fit.strips(longer_side, window=asked["crop"])
+        strips = fit.strips(longer_side, window=given["crop"])
         enough = recipes.default_bands(max(fit.size))
         bands = fit.options.num_bands if fit.options.encoding == "fourier" else 0
         note = None
-        if size > own and bands > enough:
+        if size > window_size and bands > enough:
             note = (
-                f"note: bands above {enough} are noise between the {max(fit.size)} fitted pixels, "
-                f"and this fit has {bands}: to enlarge it, fit it with --bands {enough}"
+                f"note: this fit has {bands} bands, and those above {enough} add noise between "
+                f"the {max(fit.size)} fitted pixels; to enlarge the image, fit it with --bands "
+                f"{enough}"
             )
         name = f"{path.stem}-{size[0]}x{size[1]}"
         return Rendered(size, name, strips, note=note, tone=fit.tone)

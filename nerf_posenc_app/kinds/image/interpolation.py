@@ -15,7 +15,7 @@ from nerf_posenc.images import Image
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-# Of a thin-plate spline: more change nothing that is seen, and take the cube of their number.
+# Neighbors of a thin-plate spline: more change nothing visible, and the cost is cubic.
 _NEIGHBORS = 24
 
 
@@ -80,7 +80,7 @@ def _weights(positions: Tensor, size: int, kernel: Callable[[Tensor], Tensor], n
     """Weight of each pixel at each position, ``(positions, size)``, in float64."""
     positions = positions.double()
     if not bool(((positions > -1) & (positions < size)).all()):
-        raise ValueError(f"{name} must be within a pixel of the {size} that there are")
+        raise ValueError(f"{name} must be within one pixel of the image, which has {size}")
     weights = kernel((positions[:, None] - torch.arange(size, dtype=torch.float64)).abs())
     return weights / weights.sum(1, keepdim=True)
 

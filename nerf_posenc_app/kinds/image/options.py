@@ -15,7 +15,7 @@ from nerf_posenc_app.kinds.image.interpolation import INTERPOLATIONS
 from nerf_posenc_app.options import UNSET, PixelOptions, Range, Resolved, require
 
 REFERENCES = (*INTERPOLATIONS, "given", "linear", "rbf", "nl-means")
-"""What a fit is compared with, without training."""
+"""Names of the references without training."""
 
 # Images of more pixels are not fitted on raw coordinates: to render them takes minutes and shows
 # little.
@@ -26,61 +26,67 @@ WITHOUT_BASELINE = 8 << 20
 class ImageOptions(PixelOptions):
     """Fit an image without and with an encoding.
 
-    Encodings: none fourier gaussian hash lines, and networks that need none: siren finer
-    gauss wire mfn. auto tries all; none fourier hash by default.
+    Encodings: none fourier gaussian hash lines; networks that need no encoding: siren finer
+    gauss wire mfn. The default is none fourier hash; auto fits none and the encoding that is
+    best in short fits.
 
     Example: train_fit.py --image photo.jpg --bands 10
     """
 
     image: Annotated[str, InMemory] = "cat"
-    """Image file, a bundled sample, or a pattern: star, zone-plate, bandlimited[:SHARE]."""
+    """Image file; bundled image, such as cat; or test pattern: star, zone-plate,
+    bandlimited[:SHARE]."""
 
     images: tuple[str, ...] | None = None
-    """Several images, or folders of images; each gets a run of its own."""
+    """Image files, or folders of images; each image is fitted in a separate run."""
 
     light: bool = False
-    """Fit floating-point pixels as linear light also where the file does not say so."""
+    """Fit floating-point values as linear light even if the file does not declare it."""
 
     held_out: bool = False
-    """Fit every second pixel of every second row, and score the pixels between them."""
+    """Fit every second pixel of every second row and score the pixels between them."""
 
     mask: Annotated[str | None, InMemory] = None
-    """Gray image whose white pixels are fitted and scored, or alpha: the opacity of --image."""
+    """Gray image: only the pixels that are white in it are fitted and scored. alpha uses the
+    opacity of --image."""
 
     weights: Annotated[str | None, InMemory] = None
-    """A .npy file with the weight of each pixel in loss and scores, in [0, 1]."""
+    """A .npy file with the weight of each pixel in the loss and the scores, in [0, 1]."""
 
     observed: Annotated[str | None, InMemory] = None
-    """Fit a share of the pixels and score the others: 0.1, columns:0.2, or a mask file."""
+    """Pixels to fit; the others are scored. A share (0.1), columns:0.2, or a mask file."""
 
     noise: Annotated[float | None, Range(0, 10, is_open=True)] = None
-    """Add Gaussian noise of this standard deviation to the fitted values; score without it."""
+    """Standard deviation of Gaussian noise to add to the fitted values; scores are against the
+    image without noise."""
 
     references: Resolved[tuple[str, ...]] = UNSET
-    """Untrained references to compare with: bilinear, bicubic, lanczos (with --held-out);
-    given, linear, rbf (with --observed); nl-means (with --noise)."""
+    """Methods without training to compare with: bilinear, bicubic, lanczos (with --held-out);
+    given, linear, rbf (with --observed); given, nl-means (with --noise)."""
 
     num_bands: Annotated[
         Resolved[int | tuple[int, ...] | Literal["auto"]],
         Range(1, 100),
         tyro.conf.arg(name="bands", metavar="INT ...|auto"),
     ] = UNSET  # type: ignore[assignment]
-    """Bands of fourier: sin, cos of 2^k pi x for k = 0 ... N-1 (default: up to the Nyquist
-    frequency of the pixels). Several values make a fit each; auto chooses by short fits."""
+    """Frequency bands L of fourier: sine and cosine of 2^k pi x for k = 0 ... L-1 (default:
+    1 + floor(log2(3N/8)) for N pixels along the longer side). Each of several values gets a
+    fit; auto chooses by short fits."""
 
     sigma: Annotated[
         float | tuple[float, ...] | Literal["auto"] | None,
         Range(0, 1e6, is_open=True),
         tyro.conf.arg(metavar="FLOAT ...|auto"),
     ] = None  # type: ignore[assignment]
-    """Standard deviation of gaussian in cycles per unit (default: 0.09 of the Nyquist
-    frequency). Several values make a fit each; auto chooses by held-out pixels."""
+    """Standard deviation of the frequencies of gaussian, in cycles per unit (default: 0.09 of
+    the Nyquist frequency). Each of several values gets a fit; auto chooses by held-out
+    pixels."""
 
     max_resolution: Annotated[int | None, Range(16, 1 << 17)] = None
-    """Nodes per axis of the finest level of hash (default: one per pixel)."""
+    """Maximum resolution of hash in nodes per axis (default: one per pixel)."""
 
     compile: bool = False
-    """Compile the model before the first step; pays off in long fits."""
+    """Compile the model with torch.compile, which pays off in long fits."""
 
     def check(self) -> None:
         """Check ranges, that no two options exclude each other, and that the encodings suit."""
@@ -95,14 +101,15 @@ class ImageOptions(PixelOptions):
         require(self.images != (), "--images needs a path or a name")
         require(
             self.max_resolution is None or "hash" in names,
-            "--max-resolution is for the hash grid of an image: name hash in --encodings",
+            "--max-resolution is for the encoding hash; add hash to --encodings",
         )
         for name in ("observed", "noise"):
             is_alone = getattr(self, name) is None or not self.held_out
             require(is_alone, f"--{name} and --held-out exclude each other")
-        own = [name for name in ("mask", "weights") if getattr(self, name) is not None]
+        per_pixel = [name for name in ("mask", "weights") if getattr(self, name) is not None]
         require(
-            not own or self.images is None, f"--{' and --'.join(own)}: of one --image, not --images"
+            not per_pixel or self.images is None,
+            f"--{' and --'.join(per_pixel)}: for a single --image, not for --images",
         )
         unknown = [name for name in self.references or () if name not in REFERENCES]
         require(

@@ -1,4 +1,4 @@
-"""What the fit of a large image will take, in one line before it begins."""
+"""Forecast of the time and memory that the fit of a large image takes, in one line."""
 
 import itertools
 import time
@@ -17,7 +17,7 @@ from nerf_posenc_app.values.names import FitName
 PLANNED_PIXELS = 1 << 20
 """An image of more is announced with what its run will take."""
 
-# About: measures, figures and files, for each fit.
+# Estimate for measures, figures and files of each fit.
 _REPORT_SECONDS_PER_MEGAPIXEL = 2.0
 # Weights, gradients, two moments, planes of the backward pass, and a copy while they are saved.
 _BYTES_PER_PARAMETER = 32
@@ -44,17 +44,17 @@ def plan(kind: Kind[ImageOptions], image: Image, config: ImageOptions) -> str:
         seconds += (step * config.steps) if config.seconds is None else config.seconds
         seconds += render * num_evaluated
         working = max(working, _BYTES_PER_PARAMETER * count)
-    shown = [*names, *config.references]
-    seconds += _REPORT_SECONDS_PER_MEGAPIXEL * num_evaluated / 1e6 * len(shown)
+    rendered_names = [*names, *config.references]
+    seconds += _REPORT_SECONDS_PER_MEGAPIXEL * num_evaluated / 1e6 * len(rendered_names)
     length = f"{config.steps:,} steps of {config.batch_size:,} pixels each"
     if config.seconds is not None:
         length = f"{config.seconds:g} s each"
     # The image, its reconstructions, and two planes of the spectrum or of floating-point values.
-    memory = _BASE_BYTES + working + num_evaluated * (3 + 3 * len(shown) + 8)
+    memory = _BASE_BYTES + working + num_evaluated * (3 + 3 * len(rendered_names) + 8)
     listed = ", ".join(map(str, names))
     return (
         f"plan     {listed}: {length}; about {max(1, round(seconds / 60))} min and "
-        f"{memory / 1e9:.1f} GB in all"
+        f"{memory / 1e9:.1f} GB in total"
     )
 
 
@@ -80,11 +80,11 @@ def _probe(
     count = min(image.num_pixels, _PROBED_PIXELS)
     points = batches.inputs_at(torch.arange(count, device=device))
     renderings = []
-    # The first time also chooses kernels.
+    # The first run also selects kernels.
     for _ in range(_PROBED_STEPS):
         begin = time.perf_counter()
         with autocast(device, problem.autocast_dtype):
-            # Copied, since a GPU only takes note of what it is to compute.
+            # Copied to the CPU, since a GPU computes asynchronously.
             predict(model, points, chunk_size=2048 if device.type == "cpu" else 1 << 18).cpu()
         renderings.append((time.perf_counter() - begin) / len(points))
     return min(steps), min(renderings), num_parameters(model)

@@ -24,7 +24,7 @@ MU_LAW_PSNR = Measure(
     "mu_psnr_db",
     "mu-law PSNR",
     "dB",
-    meaning="PSNR of linear light as the mu-law maps it to [0, 1]",
+    meaning="PSNR of linear light after the mu-law curve, which maps it to [0, 1]",
 )
 """First column of images of linear light; its values are not comparable with those of `PSNR`."""
 
@@ -32,7 +32,7 @@ MU_LAW_PSNR = Measure(
 _STRIP_PIXELS = 1 << 18
 # Pixels that scores of fewer bands are of.
 _MOST_POINTS = 1 << 15
-# Gray of what a mask leaves out.
+# Gray value of masked pixels.
 _MASKED = 0.5
 
 

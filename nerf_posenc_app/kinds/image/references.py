@@ -1,4 +1,4 @@
-"""What the fits of an image are compared with: baselines that are evaluated alike."""
+"""References of the fits of an image: baselines that are evaluated alike."""
 
 import importlib.util
 import time

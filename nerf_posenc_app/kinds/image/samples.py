@@ -1,4 +1,4 @@
-"""Which pixels of an image are fitted, and how: masks, weights, observed shares, noise."""
+"""Choice of the fitted pixels of an image: masks, weights, observed shares, noise."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ ALPHA = "alpha"
 """Value of ``--mask`` that takes the opacity of the image itself."""
 
 _COLUMNS = "columns:"
-# Means of ones are that much off.
+# Rounding error of means of ones.
 _ROUNDING = 1e-6
 
 
@@ -29,24 +29,24 @@ def weighted(options: ImageOptions, image: Image) -> Image:
         SceneError: If a file cannot be read.
         UsageError: Naming the option that does not suit the image.
     """
-    found = None
+    pixel_weights = None
     if options.mask == ALPHA:
-        # The colors before they were laid over white.
-        image, found = _straight(options, image)
+        # The colors before they were blended with white.
+        image, pixel_weights = _straight(options, image)
     elif options.mask is not None:
-        found = _mask(options.mask, options.max_pixels)
-    if found is not None:
-        _require_size(found, image, f"--mask {options.mask}")
+        pixel_weights = _mask(options.mask, options.max_pixels)
+    if pixel_weights is not None:
+        _require_size(pixel_weights, image, f"--mask {options.mask}")
     if options.weights is not None:
         weights = _read_weights(options.weights, options.max_pixels)
         _require_size(weights, image, f"--weights {options.weights}")
-        found = weights if found is None else found * weights
-    assert found is not None
+        pixel_weights = weights if pixel_weights is None else pixel_weights * weights
+    assert pixel_weights is not None
     if image.weights is not None:
         # Pixels without a value.
-        found = found * image.weights
-    require(bool(found.any()), "--mask and --weights leave no pixel to fit: all are 0")
-    return replace(image, weights=found)
+        pixel_weights = pixel_weights * image.weights
+    require(bool(pixel_weights.any()), "--mask and --weights leave no pixel to fit: all are 0")
+    return replace(image, weights=pixel_weights)
 
 
 def sampled(options: ImageOptions, image: Image) -> Image:
@@ -76,24 +76,24 @@ def sampled(options: ImageOptions, image: Image) -> Image:
 
 
 def sample_notes(options: ImageOptions, image: Image) -> list[str]:
-    """What a reader of the table should know of the pixels."""
+    """Notes on the pixels for readers of the table."""
     notes = []
     if image.tone is not None:
         notes.append(
-            f"linear light up to {image.tone.peak:.3g}: fitted, scored and shown by the mu-law (mu "
-            f"= {image.tone.mu:.6g})"
+            f"linear light up to {image.tone.peak:.3g} is fitted, scored and shown through the "
+            f"mu-law curve (mu = {image.tone.mu:.6g})"
         )
     if options.held_out:
         notes.append(
-            "every second pixel of every second row is fitted; the scores and images are those "
-            "of the pixels between"
+            "every second pixel of every second row is fitted; the scores and images are of the "
+            "pixels between"
         )
     if options.mask is not None:
         notes.append(
             f"pixels outside the mask {options.mask}, gray here, are neither fitted nor scored"
         )
     if options.weights is not None:
-        notes.append(f"loss and scores weigh pixels by {options.weights}")
+        notes.append(f"the loss and the scores weight each pixel by {options.weights}")
     if options.observed is not None:
         others = image.evaluated.num_fitted
         notes.append(
@@ -101,8 +101,8 @@ def sample_notes(options: ImageOptions, image: Image) -> list[str]:
         )
     if options.noise is not None:
         notes.append(
-            f"fitted are values with Gaussian noise of standard deviation {options.noise:g}; the "
-            "scores are against those without"
+            f"the fitted values have Gaussian noise of standard deviation {options.noise:g}; the "
+            "scores are against the values without noise"
         )
     return notes
 
@@ -113,7 +113,9 @@ def _straight(options: ImageOptions, image: Image) -> tuple[Image, Tensor]:
         record = record_in_memory(options.image.values, is_light=options.light)
     else:
         path = Path(options.image)
-        require(path.is_file(), f"--mask alpha: {options.image} is no file with an alpha channel")
+        require(
+            path.is_file(), f"--mask alpha: {options.image} is not a file with an alpha channel"
+        )
         record = read_image(path, options.max_pixels)
     straight, opacity = straight_image(record, name=image.name, source=image.source)
     if opacity is None:
@@ -144,9 +146,9 @@ def _observed(options: ImageOptions, image: Image) -> Tensor:
     generator = torch.Generator().manual_seed(options.seed)
     share = None if isinstance(asked, InMemory) else _share(asked.removeprefix(_COLUMNS))
     if share is None:
-        found = _mask(asked, options.max_pixels)
-        # As the image was reduced: a pixel is observed if all of it is.
-        kept = resize_area(found[..., None], max(image.size))[..., 0] > 1 - _ROUNDING
+        mask = _mask(asked, options.max_pixels)
+        # Reduced like the image: a pixel is observed if all of its area is.
+        kept = resize_area(mask[..., None], max(image.size))[..., 0] > 1 - _ROUNDING
         _require_size(kept, image, f"--observed {asked}")
         return kept
     if asked.startswith(_COLUMNS):
