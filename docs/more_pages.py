@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+PREVIEW = "images/comparison.png"
 _LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
 
@@ -23,6 +24,16 @@ def on_files(files: Any, config: Any) -> Any:
         assert place is not None
         files.append(File.generated(config, place, abs_src_path=str(path)))
     return files
+
+
+def on_post_build(config: Any) -> None:
+    """Let the preview of the article, which others fetch, have addresses with the site's name."""
+    article = Path(config["site_dir"]) / "article.html"
+    if config["site_url"]:
+        own, image = (f'content="{config["site_url"]}{name}"' for name in ("article.html", PREVIEW))
+        text = article.read_text().replace(f'content="{PREVIEW}"', image)
+        address = f'<meta property="og:url" {own}>\n<meta property="og:type"'
+        article.write_text(text.replace('<meta property="og:type"', address, 1))
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

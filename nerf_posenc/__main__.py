@@ -1,4 +1,4 @@
-"""Find print the line of code for a model or a library: ``python -m nerf_posenc find llama 3``."""
+"""Print the line of code for a model or a library: ``python -m nerf_posenc find llama 3``."""
 
 import argparse
 import sys

@@ -125,7 +125,7 @@ class CommonOptions:
     """Options of all kinds of data."""
 
     encodings: Resolved[tuple[str, ...]] = UNSET
-    """Encodings to fit; --help of a kind lists them. FILE.py:CLASS is your own."""
+    """Encodings to fit, of those above; FILE.py:CLASS is an encoding or network of your own."""
 
     width: Annotated[int | None, Range(1, 1 << 14)] = None
     """Units per hidden layer (default: set by data and encoding)."""

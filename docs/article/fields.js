@@ -73,17 +73,18 @@ FIGURES.rays = (figure) => {
   });
 };
 
-// The page of a fitted scene, docs/orbit.html, from where it comes into view.
-FIGURES.orbit = (figure) => {
+// Another page, docs/orbit.html or docs/zone_plate.html, from where it comes into view.
+function framed(figure) {
   const frame = figure.querySelector("iframe");
   new IntersectionObserver(([entry], observer) => {
     if (!entry.isIntersecting) return;
     observer.disconnect();
-    frame.srcdoc = JSON.parse(document.getElementById("orbit").textContent);
+    frame.srcdoc = JSON.parse(document.getElementById(figure.dataset.figure).textContent);
   }).observe(figure);
   // As high as what it shows.
   const fitHeight = () => { frame.style.height = `${frame.contentDocument.body.scrollHeight}px`; };
   // The article has said what it shows.
   frame.addEventListener("load", () => frame.contentDocument.querySelector("h1")?.remove());
   frame.addEventListener("load", () => new frame.contentWindow.ResizeObserver(fitHeight).observe(frame.contentDocument.body));
-};
+}
+FIGURES.orbit = FIGURES.zone = framed;

@@ -64,14 +64,14 @@ class SystemDefaults:
         lr: peak learning rate.
         selects_seed: whether the seed of the least training loss is reported, as some papers do,
             instead of the median over all.
-        loss_unit: unit of the training loss; empty for none.
+        is_likelihood: whether the training loss is a cross-entropy in nats, shown in bits.
     """
 
     steps: int
     batch_size: int
     lr: float
     selects_seed: bool = False
-    loss_unit: str = "nats"
+    is_likelihood: bool = True
 
 
 @runtime_checkable

@@ -69,9 +69,9 @@ class TaskKind(Kind[TaskOptions]):
         self.about, self.citations = self.system.lesson, self.system.citations
         self.notes_on_data = self.system.notes()
         self.facts = {"model": self.system.model}
-        unit = self.system.defaults.loss_unit
+        unit, scale = ("bits", math.log(2)) if self.system.defaults.is_likelihood else ("", 1.0)
         self.training = TrainingScore(
-            Measure("loss", "loss", unit, 3, higher_is_better=False), lambda loss: loss
+            Measure("loss", "loss", unit, 3, higher_is_better=False), lambda loss: loss / scale
         )
 
     def summary(self, config: TaskOptions) -> list[str]:

@@ -447,18 +447,18 @@ def _visible(text: str) -> str:
 
 
 def _maps(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Heat maps by title, each with one for every encoding; the largest value is darkest."""
+    """Heat maps by title, each with one for every encoding; the largest value of all is darkest."""
     style = styles(results)
     heat_maps = [(result.label, each) for result in results for each in result.blocks(HeatMap)]
     shown = []
     for title in dict.fromkeys(each.title for _, each in heat_maps):
         entries = []
-        for name, each in heat_maps:
-            if each.title != title:
-                continue
+        same = [(name, each) for name, each in heat_maps if each.title == title]
+        maxima = [each.values.nan_to_num(0, 0, 0).max() for _, each in same if each.values.numel()]
+        largest = max([1e-9, *map(float, maxima)])
+        for name, each in same:
             # Numbers that are not finite, of a fit that diverged, leave their cells blank.
             finite = each.values.nan_to_num(0, 0, 0)
-            largest = max(1e-9, float(finite.max())) if finite.numel() else 1.0
             rows = [
                 {
                     "label": label,

@@ -1,6 +1,7 @@
 """Runs of images of many pixels: their defaults, and a whole run."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 
 import train_fit
 from nerf_posenc.images import Image
-from nerf_posenc_app.kinds.image.defaults import default_length, resolve
+from nerf_posenc_app.kinds.image.defaults import default_length, longer_than_on_cpu, resolve
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.runs.saved import read_metrics
 from tests.test_large_images import any_is_large as any_is_large
@@ -45,6 +46,14 @@ def test_the_defaults_of_large_images_grow_with_their_pixels() -> None:
     assert lengths[2] == (1200, 8192)
     assert lengths[-2] == (1470, 32768)
     assert default_length(4 * MEGAPIXEL, on_cpu=False) == (4000, 65536)
+
+
+def test_a_longer_default_of_a_gpu_names_that_of_a_cpu() -> None:
+    image = Image.from_rgb(torch.zeros(8, 8, 3))
+    on_gpu = resolve(ImageOptions(device="cuda"), image)
+    assert "--steps 600 --batch-size 8192" in (longer_than_on_cpu(on_gpu, image) or "")
+    assert longer_than_on_cpu(replace(on_gpu, steps=700), image) is None
+    assert longer_than_on_cpu(resolve(ImageOptions(device="cpu"), image), image) is None
     # 2^12 pi is more than three quarters of the Nyquist frequency of 10800 pixels, 5400 pi.
     assert resolved(58 * MEGAPIXEL, 10800).num_bands == 12
 

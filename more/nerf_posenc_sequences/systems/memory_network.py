@@ -88,7 +88,7 @@ class MemoryNetworkSystem(StorySystem):
         steps = max(len(self.training) // BATCH_SIZE, 1)
         # A hinge loss has no unit.
         self.defaults = SystemDefaults(
-            steps=EPOCHS * steps, batch_size=BATCH_SIZE, lr=LR, loss_unit=""
+            steps=EPOCHS * steps, batch_size=BATCH_SIZE, lr=LR, is_likelihood=False
         )
 
     def data(self) -> Iterable[Tensor]:

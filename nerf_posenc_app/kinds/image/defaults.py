@@ -44,6 +44,20 @@ def default_length(
     return round(300 * growth), 32768
 
 
+def longer_than_on_cpu(config: ImageOptions, image: Image) -> str | None:
+    """Note on a default length that differs from a CPU's, so that scores can be compared."""
+    if config.seconds is not None or torch.device(config.device).type == "cpu":
+        return None
+    length = config.steps, config.batch_size
+    steps, batch_size = default_length(image.num_fitted, on_cpu=True)
+    if length != default_length(image.num_fitted, on_cpu=False):
+        return None
+    return (
+        "on a GPU, the default length is longer than on a CPU, whose default is "
+        f"--steps {steps} --batch-size {batch_size}"
+    )
+
+
 def band_warning(image: Image, num_bands: int) -> str | None:
     """Warning if bands lie far above the Nyquist frequency of the fitted pixels."""
     resolution, enough = image.resolution, recipes.default_bands(image.resolution)

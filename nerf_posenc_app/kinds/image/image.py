@@ -280,6 +280,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
         if references and fits:
             names = ", ".join(result.label for result in references)
             yield f"{names}: computed from the fitted pixels, not trained on the coordinates"
+        if longer := defaults.longer_than_on_cpu(config, self.image):
+            yield longer
         if missing := defaults.missing_references(config, self.image):
             install = how_to_install("references")
             yield f"not compared with {', '.join(missing)}; to add them: {install}"

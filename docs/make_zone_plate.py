@@ -1,0 +1,56 @@
+"""Write docs/zone_plate.html, fits of a zone plate by every L: ``python -m docs.make_zone_plate``.
+
+It takes some minutes. The plate has all frequencies up to the Nyquist frequency of its pixels, so
+one sees which of them each number of bands recovers, and what it adds between the pixels.
+"""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from nerf_posenc.metrics import psnr
+from nerf_posenc.training.recipes import default_bands
+from nerf_posenc_app.report.images import webp_url
+from nerf_posenc_app.report.template import own_template
+from scenes import open_image
+from train_fit import fit
+
+PAGE = Path(__file__).parent / "zone_plate.html"
+TEMPLATE = Path(__file__).parent / "article" / "zone_plate.html.j2"
+SIZE = 128
+SCALE = 4
+BANDS = tuple(range(1, 10))
+
+
+def shown_fits() -> list[dict[str, Any]]:
+    """The plate by each number of bands, at `SCALE` times its pixels, and its scores."""
+    plate = open_image("zone-plate", pattern_size=SIZE)
+    truth = open_image("zone-plate", pattern_size=SCALE * SIZE).rgb
+    with tempfile.TemporaryDirectory() as folder:
+        run = fit(
+            image=plate.rgb.numpy(),
+            encodings=["fourier"],
+            num_bands=BANDS,
+            device="cpu",
+            video=0,
+            out=Path(folder) / "run",
+        )
+        shown = []
+        for bands in BANDS:
+            fitted = run.model(f"fourier-{bands}")
+            enlarged = fitted.render(SCALE * SIZE)
+            shown.append(
+                {
+                    "bands": bands,
+                    "pixels": f"{run.scores[f'fourier-{bands}']['psnr_db']:.1f}",
+                    "between": f"{psnr(enlarged, truth):.1f}",
+                    "url": webp_url(enlarged, 80),
+                }
+            )
+    return shown
+
+
+if __name__ == "__main__":
+    template = own_template(TEMPLATE.read_text())
+    PAGE.write_text(template.render(fits=shown_fits(), size=SIZE, rule=default_bands(SIZE)))
+    print(f"wrote {PAGE}: {PAGE.stat().st_size / 1e3:.0f} kB")
