@@ -10,6 +10,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # Several threads per worker would wait for one another. Subprocesses of tests inherit this.
     os.environ["OMP_NUM_THREADS"] = "1"
 
+import hypothesis
 import jaxtyping
 import pytest
 import torch
@@ -18,6 +19,11 @@ from tests import small
 
 # Modules of checks that several test modules share.
 pytest.register_assert_rewrite("tests.kind_properties", "tests.mistakes", "tests.signals")
+
+
+# A test of a property is no test of the time that a busy machine takes for it.
+hypothesis.settings.register_profile("any time", deadline=None)
+hypothesis.settings.load_profile("any time")
 
 
 def pytest_configure(config: pytest.Config) -> None:

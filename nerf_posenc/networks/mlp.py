@@ -105,8 +105,13 @@ def seeded_linear(
         dtype: type of the weights; None is the default type.
     """
     kind = CoordinateLinear if in_dim <= _MOST_COORDINATES else nn.Linear
-    layer = nn.utils.skip_init(kind, in_dim, out_dim, dtype=dtype or torch.get_default_dtype())
-    assert isinstance(layer, nn.Linear)
+    # Without its own initialization, which would draw from the global generator. torch's skip_init
+    # takes half a second the first time, since it builds on the meta device.
+    layer = kind.__new__(kind)
+    nn.Module.__init__(layer)
+    layer.in_features, layer.out_features = in_dim, out_dim
+    layer.weight = nn.Parameter(torch.empty(out_dim, in_dim, dtype=dtype, device="cpu"))
+    layer.bias = nn.Parameter(torch.empty(out_dim, dtype=dtype, device="cpu"))
     nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5), generator=generator)
     bound = 1 / math.sqrt(in_dim)
     nn.init.uniform_(layer.bias, -bound, bound, generator=generator)

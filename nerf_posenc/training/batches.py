@@ -22,7 +22,7 @@ class ShuffledRows:
     """Numbers of the rows of each batch: without replacement, in an order for each pass.
 
     The order is drawn from the seed and the number of the pass; rows that do not fill a last batch
-    are left out of that pass.
+    are left out of that pass. On a CPU the rows of each batch are sorted.
 
     Args:
         num_rows: number of rows, 1 or more.
@@ -48,13 +48,18 @@ class ShuffledRows:
         first = batch * self.batch_size
         if self.num_rows > _MOST_SHUFFLED:
             positions = torch.arange(first, first + self.batch_size, device=self.device)
-            return index_permutation(positions, self.num_rows, seed=seed)
+            return self._sorted(index_permutation(positions, self.num_rows, seed=seed))
         if this_pass != self._pass:
             # On the device of the rows: a copy from the host would wait for it.
             generator = torch.Generator(self.device).manual_seed(seed)
             self._order = torch.randperm(self.num_rows, generator=generator, device=self.device)
             self._pass = this_pass
-        return self._order[first : first + self.batch_size]
+        return self._sorted(self._order[first : first + self.batch_size])
+
+    def _sorted(self, rows: Tensor) -> Tensor:
+        # Neighboring rows share cache lines of a CPU: the gradient of a grid's table takes 0.6 of
+        # its time. The sum over a batch is the same in any order.
+        return rows.sort().values if self.device.type == "cpu" else rows
 
 
 class ShuffledBatches:

@@ -17,6 +17,14 @@ _MOST_BYTES = 1 << 29
 _BYTES_PER_CORNER = 8
 
 
+def cached_bytes(encoder: nn.Module, num_rows: int) -> int:
+    """Bytes of the cached corners of all rows; 0 if they are not cached."""
+    if not isinstance(encoder, HashGridEncoder):
+        return 0
+    size = num_rows * encoder.num_levels * 2**encoder.in_dim * _BYTES_PER_CORNER
+    return size if size <= _MOST_BYTES else 0
+
+
 def cache_corners(
     encoder: Encoder, network: nn.Module, batches: ShuffledBatches | PixelBatches
 ) -> tuple[DrawBatch, Callable[[Any], Any] | None]:
@@ -31,20 +39,22 @@ def cache_corners(
         The batches to draw, and the forward pass for their inputs; without a cache the batches as
         they are, and None for the model itself.
     """
-    if not isinstance(encoder, HashGridEncoder):
-        return batches, None
     shuffled = batches.rows
-    corners_per_pixel = encoder.num_levels * 2**encoder.in_dim
-    if shuffled.num_rows * corners_per_pixel * _BYTES_PER_CORNER > _MOST_BYTES:
+    if not isinstance(encoder, HashGridEncoder) or not cached_bytes(encoder, shuffled.num_rows):
         return batches, None
 
     # The corners of a point lie together: points are drawn one by one, and shared by processes.
     @functools.cache
     def by_point() -> list[Tensor]:
         every = torch.arange(shuffled.num_rows, device=shuffled.device)
-        chunks = [encoder.corners(batches.inputs_at(chunk)) for chunk in every.split(8192)]
-        parts = zip(*chunks, strict=True)
-        return [torch.cat([part.transpose(0, 1) for part in each]) for each in parts]
+        cached: list[Tensor] = []
+        # Filled chunk by chunk, since joining all chunks would hold them twice.
+        for i, chunk in enumerate(every.split(8192)):
+            parts = [part.transpose(0, 1) for part in encoder.corners(batches.inputs_at(chunk))]
+            cached = cached or [part.new_empty(len(every), *part.shape[1:]) for part in parts]
+            for whole, part in zip(cached, parts, strict=True):
+                whole[8192 * i : 8192 * i + len(part)] = part
+        return cached
 
     def draw_batch(step: int) -> tuple[tuple[Tensor, ...], Tensor]:
         drawn = shuffled(step)

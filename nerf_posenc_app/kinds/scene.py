@@ -435,7 +435,7 @@ class ViewsKind(Kind[AskedViews]):
         with progress_bar(f"{name} orbit", 1, "field", quiet=config.quiet) as bar:
             volume = self.volume(path, torch.device(config.device))
             bar.update()
-            sum_up(bar)
+            sum_up(bar, f"{bar.format_dict['elapsed']:.1f} s")
         return (volume,)
 
     def _turntable(self, fit: Fit[AskedViews], found: Tensor, gray: float) -> Video:

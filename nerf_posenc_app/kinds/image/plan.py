@@ -8,6 +8,7 @@ import torch
 from nerf_posenc.images import Image
 from nerf_posenc.networks import num_parameters
 from nerf_posenc.training.batches import PixelBatches
+from nerf_posenc.training.corner_cache import cached_bytes
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.loop import FitState, fit, mse, predict, weighted_mse
 from nerf_posenc_app.kinds.image.options import ImageOptions
@@ -40,10 +41,10 @@ def plan(kind: Kind[ImageOptions], image: Image, config: ImageOptions) -> str:
     num_evaluated = image.evaluated.num_pixels
     seconds, working = 0.0, 0.0
     for name in names:
-        step, render, count = _probe(kind, image, name, config)
+        step, render, size = _probe(kind, image, name, config)
         seconds += (step * config.steps) if config.seconds is None else config.seconds
         seconds += render * num_evaluated
-        working = max(working, _BYTES_PER_PARAMETER * count)
+        working = max(working, size)
     rendered_names = [*names, *config.references]
     seconds += _REPORT_SECONDS_PER_MEGAPIXEL * num_evaluated / 1e6 * len(rendered_names)
     length = f"{config.steps:,} steps of {config.batch_size:,} pixels each"
@@ -61,7 +62,7 @@ def plan(kind: Kind[ImageOptions], image: Image, config: ImageOptions) -> str:
 def _probe(
     kind: Kind[ImageOptions], image: Image, name: FitName, config: ImageOptions
 ) -> tuple[float, float, int]:
-    """Seconds of a step and of rendering a pixel, and the number of parameters."""
+    """Seconds of a step and of rendering a pixel, and bytes of parameters and cached corners."""
     device, generator = torch.device(config.device), torch.Generator().manual_seed(config.seed)
     model, description = kind.build(name, config, generator)
     problem = kind.problem(model.to(device), description, config)
@@ -87,4 +88,6 @@ def _probe(
             # Copied to the CPU, since a GPU computes asynchronously.
             predict(model, points, chunk_size=2048 if device.type == "cpu" else 1 << 18).cpu()
         renderings.append((time.perf_counter() - begin) / len(points))
-    return min(steps), min(renderings), num_parameters(model)
+    size = _BYTES_PER_PARAMETER * num_parameters(model)
+    size += sum(cached_bytes(module, image.num_fitted) for module in model.modules())
+    return min(steps), min(renderings), size
