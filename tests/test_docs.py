@@ -1,12 +1,14 @@
 """The documentation: its code runs as pasted, and its images and links exist."""
 
 import re
+import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import nerf_posenc
 from docs.make_equivalents import presets_page
 from nerf_posenc.radiance import FIELDS
 from nerf_posenc.training import ENCODINGS
@@ -98,12 +100,24 @@ def check_lengths(pages: Iterable[Path]) -> None:
         assert len(words) <= 1200 or page.stem in references, (page, len(words))
 
 
-def test_every_figure_of_the_pages_stands_in_the_results() -> None:
-    for page in PAGES:
-        is_claiming = page.stem in {"README", "index", "gallery"} or page.parent.name == "howto"
+def test_every_figure_of_the_pages_is_in_the_manifest_and_stands_where_it_says() -> None:
+    figures = tomllib.loads((ROOT / "docs/figures.toml").read_text(encoding="utf-8"))
+    of_page: dict[str, list[float]] = {}
+    for name, figure in figures.items():
+        assert figure["version"] == nerf_posenc.__version__, name
+        for page in figure["pages"]:
+            text = (ROOT / page).read_text(encoding="utf-8")
+            numbers = re.findall(r"(?<![\d.])\d+(?:\.\d+)?(?![\d.])", text)
+            digits = len(figure["value"].partition(".")[2])
+            rounded = {rounded_up(float(figure["value"]), n) for n in range(digits + 1)}
+            assert rounded & {*numbers}, f"{name} is not on {page}"
+            of_page.setdefault(page, []).append(float(figure["value"]))
+    for path in PAGES:
+        page = path.relative_to(ROOT).as_posix()
+        is_claiming = path.stem in {"README", "index", "gallery"} or path.parent.name == "howto"
         # What a GPU does stands there alone.
-        if is_claiming and page.stem != "gpu":
-            check_figures(page, [ROOT / "docs/results.md"])
+        if is_claiming and path.stem != "gpu":
+            check_numbers(path, of_page.get(page, []))
 
 
 def check_figures(page: Path, results: Sequence[Path]) -> None:
@@ -113,10 +127,19 @@ def check_figures(page: Path, results: Sequence[Path]) -> None:
     cells = "".join(line for line in text.splitlines() if line.startswith("|"))
     known = [float(found) for found in re.findall(r"(?<![\d.^,])\d+(?:\.\d+)?(?![\d.]|,\d)", cells)]
     known += [float(found) for found in re.findall(r"(\d+(?:\.\d+)?) (?:dB|degrees)", text)]
+    check_numbers(page, known)
+
+
+def check_numbers(page: Path, known: Sequence[float]) -> None:
+    """Check that the numbers in dB or degrees of a page are known ones, rounded."""
     for number in re.findall(r"(?<![\d.])(\d+(?:\.\d+)?) (?:dB|degrees)\b", prose_of(page)):
         digits = len(number.partition(".")[2])
-        shown = {f"{value:.{digits}f}" for value in known}
-        assert number in shown, f"{page.name}: {number}"
+        assert number in {rounded_up(value, digits) for value in known}, f"{page.name}: {number}"
+
+
+def rounded_up(value: float, digits: int) -> str:
+    """A number with so many digits; halves are rounded up, though binary numbers may be less."""
+    return f"{value + 1e-9:.{digits}f}"
 
 
 def test_every_preset_is_listed_on_its_page() -> None:
