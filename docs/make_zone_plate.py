@@ -8,6 +8,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
+from nerf_posenc import grid_positions
 from nerf_posenc.metrics import psnr
 from nerf_posenc.training.recipes import default_bands
 from nerf_posenc_app.report.images import webp_url
@@ -18,14 +22,22 @@ from train_fit import fit
 PAGE = Path(__file__).parent / "zone_plate.html"
 TEMPLATE = Path(__file__).parent / "article" / "zone_plate.html.j2"
 SIZE = 128
-SCALE = 4
+SCALE = 3
 BANDS = tuple(range(1, 10))
+
+
+def plate_at(side: int) -> Tensor:
+    """The plate of `SIZE` pixels as a function, at any number of pixels."""
+    radius = grid_positions((side, side), units="longer").norm(dim=-1)
+    # Rings up to the Nyquist frequency of the fitted pixels, SIZE / 4 cycles per unit.
+    rings = 0.5 + 0.5 * torch.cos(torch.pi * SIZE / 4 * radius.square())
+    return torch.where(radius <= 1, rings, 0.5)[..., None].expand(side, side, 3)
 
 
 def shown_fits() -> list[dict[str, Any]]:
     """The plate by each number of bands, at `SCALE` times its pixels, and its scores."""
     plate = open_image("zone-plate", pattern_size=SIZE)
-    truth = open_image("zone-plate", pattern_size=SCALE * SIZE).rgb
+    truth = plate_at(SCALE * SIZE)
     with tempfile.TemporaryDirectory() as folder:
         run = fit(
             image=plate.rgb.numpy(),
@@ -33,6 +45,7 @@ def shown_fits() -> list[dict[str, Any]]:
             num_bands=BANDS,
             device="cpu",
             video=0,
+            quiet=True,
             out=Path(folder) / "run",
         )
         shown = []
