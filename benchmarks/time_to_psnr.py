@@ -32,6 +32,7 @@ from nerf_posenc.images import Image
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks import MLP, wire
 from nerf_posenc.networks.activations import FromSymmetric
+from nerf_posenc.networks.mlp import hidden_matrices
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import DrawBatch, ShuffledBatches
 from nerf_posenc.training.corner_cache import cache_corners
@@ -94,6 +95,14 @@ def hash_grid(image: Image) -> Encoder:
     return recipes.make_encoder(EncoderDescription("hash", resolution=image.resolution))
 
 
+def few_features(image: Image) -> Encoder:
+    """A grid of as many features as the other recipes have parameters."""
+    features = 213_000
+    return recipes.make_encoder(
+        EncoderDescription("hash", resolution=image.resolution, num_features=features)
+    )
+
+
 def small_hash_grid(image: Image) -> Encoder:
     """12 levels of 2 in tables of 2^14 rows, about as many parameters as the other recipes."""
     growth = (max(image.size) / 16) ** (1 / 11)
@@ -140,6 +149,12 @@ def by_muon_after_a_grid(module: nn.Module, lr: float) -> OptimizerGroup:
     return recipes.make_optimizer(module, "muon", lr, encoding="hash")
 
 
+def by_muon_after_a_small_grid(module: nn.Module, lr: float) -> OptimizerGroup:
+    """Muon on the hidden matrices and Adam at 0.02 on the grid, both by one cosine."""
+    matrices = hidden_matrices(module)
+    return recipes.get_optimizer("muon").build(module, matrices, lr=lr, adam_lr=0.02, lr_power=1.0)
+
+
 def by_ngp_adam(module: nn.Module, lr: float) -> OptimizerGroup:
     """Adam as instant-NGP has it (Müller et al. 2022, section 4)."""
     return adam(module, lr=lr, betas=(0.9, 0.99))
@@ -158,6 +173,12 @@ RECIPES = {
     "ours: hash grid, Muon": Recipe(
         lambda p: ours(hash_grid(p), p, width=64, depth=2),
         by_muon_after_a_grid,
+        (0.03,),
+        bfloat16=False,
+    ),
+    "ours: hash grid of 0.2 M, Muon": Recipe(
+        lambda p: ours(few_features(p), p, width=64, depth=2),
+        by_muon_after_a_small_grid,
         (0.03,),
         bfloat16=False,
     ),

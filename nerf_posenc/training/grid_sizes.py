@@ -10,6 +10,8 @@ COARSEST = 16
 """Nodes per axis of the coarsest level by default."""
 # Half the levels of instant-NGP's 16, with twice its features: fewer gathers for as many values.
 _LEVELS = 8
+# Of a grid with fewer features than an image has values: each level is finer (docs/experiments.md).
+_FEW_LEVELS = 4
 _FEATURES = 4
 _MOST_NODES = 1 << 24
 _LOG2_ROWS = TABLE_ROWS.bit_length() - 1
@@ -26,7 +28,8 @@ def hash_grid(
 ) -> HashGridEncoder:
     """Hash grid with 8 levels of 4 features, from coarse nodes to ``max_resolution``.
 
-    Without ``num_features`` it has 16 nodes per axis and tables of up to 2^19 rows.
+    Without ``num_features`` it has 16 nodes per axis and tables of up to 2^19 rows. With it, a grid
+    of two or more axes has 4 levels.
 
     Args:
         in_dim: number of coordinates.
@@ -43,7 +46,7 @@ def hash_grid(
         >>> hash_grid(2, 512, num_features=100_000).table.numel() <= 100_000
         True
     """
-    base, log2_rows = COARSEST, _LOG2_ROWS
+    base, log2_rows, num_levels = COARSEST, _LOG2_ROWS, _LEVELS
     if max_resolution is not None and not COARSEST <= max_resolution <= _MOST_NODES:
         raise ValueError(
             f"max_resolution must be {COARSEST} to {_MOST_NODES}; got {max_resolution}"
@@ -51,14 +54,16 @@ def hash_grid(
     if num_features is not None:
         if max_resolution is not None:
             raise ValueError("give a grid's last level or its num_features, not both")
-        base, log2_rows = _layout(in_dim, resolution, num_features)
+        num_levels = _LEVELS if in_dim == 1 else _FEW_LEVELS
+        base, log2_rows = _layout(in_dim, resolution, num_levels, num_features)
+    last = resolution if max_resolution is None else max_resolution
     return HashGridEncoder(
         in_dim,
-        _LEVELS,
+        num_levels,
         features_per_level=_FEATURES,
         log2_table_size=log2_rows,
         base_resolution=base,
-        growth=_growth(base, resolution if max_resolution is None else max_resolution),
+        growth=_growth(base, last, num_levels),
         generator=generator,
     )
 
@@ -74,26 +79,25 @@ def level_nodes(max_resolution: int, *, base: int = COARSEST) -> tuple[int, ...]
         >>> level_nodes(768)
         (16, 28, 49, 85, 147, 255, 442, 768)
     """
-    levels = grid_levels(1, _LEVELS, None, base, _growth(base, max_resolution))
+    levels = grid_levels(1, _LEVELS, None, base, _growth(base, max_resolution, _LEVELS))
     return tuple(level.nodes for level in levels)
 
 
-def _growth(base: int, max_resolution: int) -> float:
-    ratio: float = (max_resolution / base) ** (1 / (_LEVELS - 1))
+def _growth(base: int, max_resolution: int, num_levels: int) -> float:
+    ratio: float = (max_resolution / base) ** (1 / (num_levels - 1))
     # Slightly less, so that rounding powers to float32 adds no node to the max resolution.
     return max(1.0, ratio * (1 - 1e-6))
 
 
-def _layout(in_dim: int, resolution: int, most: int) -> tuple[int, int]:
+def _layout(in_dim: int, resolution: int, num_levels: int, most: int) -> tuple[int, int]:
     """Nodes per axis of the coarsest level, and rows of a table as a power of two.
 
-    The largest grid within the number: on photographs it is the number of features that counts,
-    and hardly how they are shared out (docs/experiments.md).
+    They are those of the largest grid within the number.
     """
     best, largest = None, 0
     for log2_rows in range(2, _MOST_LOG2_ROWS + 1):
         for base in range(2, max(2, min(resolution, _FINEST_BASE)) + 1):
-            size = _num_features(in_dim, resolution, base, log2_rows)
+            size = _num_features(in_dim, resolution, num_levels, base, log2_rows)
             if size > most:
                 break
             if size > largest:
@@ -103,7 +107,8 @@ def _layout(in_dim: int, resolution: int, most: int) -> tuple[int, int]:
     return best
 
 
-def _num_features(in_dim: int, resolution: int, base: int, log2_rows: int) -> int:
+def _num_features(in_dim: int, resolution: int, num_levels: int, base: int, log2_rows: int) -> int:
     """Features of all tables of a grid."""
-    levels = grid_levels(in_dim, _LEVELS, log2_rows, base, _growth(base, resolution))
+    growth = _growth(base, resolution, num_levels)
+    levels = grid_levels(in_dim, num_levels, log2_rows, base, growth)
     return _FEATURES * sum(level.rows for level in levels)
