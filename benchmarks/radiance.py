@@ -65,12 +65,21 @@ _TURN = 2.0
 
 @dataclass(frozen=True)
 class Recipe:
-    """A way to fit a field: its renderer, optimizer and rays per step; None for a whole view."""
+    """A way to fit a field.
+
+    Attributes:
+        renderer: from the views to the renderer of the field.
+        optimizer: from the renderer to its optimizer.
+        rays: rays per step; None for a whole view.
+        background: background of the rays.
+        drawn_by: renderer that draws the rays of a step; None for the field's own.
+    """
 
     renderer: Callable[[Views], Renderer]
     optimizer: Callable[[Renderer], OptimizerGroup]
     rays: int | None
     background: Background = "white"
+    drawn_by: Callable[[Views], Renderer] | None = None
 
 
 def small(encoding: str, num_bands: int = 10) -> Callable[[Views], Renderer]:
@@ -140,6 +149,10 @@ RECIPES = {
     "small NeRF, Adam": Recipe(small_nerf, lambda m: adam(m, lr=5e-4), 1024),
     "instant-NGP, 4,096 rays": Recipe(instant_ngp, by_ngp_adam, 4096, "random"),
     "instant-NGP, 1,024 rays": Recipe(instant_ngp, by_ngp_adam, 1024, "random"),
+    # Those on and near the object: most rays of an object on a background meet nothing.
+    "instant-NGP, our rays": Recipe(
+        instant_ngp, by_ngp_adam, 1024, "random", drawn_by=ours("factored")
+    ),
 }
 TABLE = {
     "none": Recipe(small("none"), by_muon, 1024),
@@ -242,7 +255,8 @@ class InterleavedFit:
         self.renderer = recipe.renderer(train).to(self._device)
         self._draw: DrawBatch = whole_views(train, self._device)
         if recipe.rays is not None:
-            self._draw = self.renderer.batches(
+            drawer = self.renderer if recipe.drawn_by is None else recipe.drawn_by(train)
+            self._draw = drawer.batches(
                 train,
                 recipe.rays,
                 seed=0,
