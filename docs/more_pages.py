@@ -11,7 +11,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PREVIEW = "images/comparison.png"
-_LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
+_LINK = re.compile(r"\[([^\[\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -36,17 +36,20 @@ def on_post_build(config: Any) -> None:
         article.write_text(text.replace('<meta property="og:type"', address, 1))
 
 
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
     """Let the links to and from the companion's pages lead to their places in the site."""
-    return with_site_links(markdown, page.file.src_uri)
+    return with_site_links(markdown, page.file.src_uri, config["repo_url"] or "")
 
 
-def with_site_links(markdown: str, place: str) -> str:
+def with_site_links(markdown: str, place: str, repository: str = "") -> str:
     """A page with the links of the repository replaced by those of the site.
+
+    Links to the source code lead to the repository; without an address they are plain text.
 
     Args:
         markdown: the page.
         place: its path in the site's sources, such as ``more/audio.md``.
+        repository: address of the repository; empty if it is unknown.
 
     Examples:
         >>> with_site_links("[a](../../more/docs/audio.md#x)", "howto/image.md")
@@ -55,16 +58,20 @@ def with_site_links(markdown: str, place: str) -> str:
         '[b](../howto/image.md)'
         >>> with_site_links("[c](scenes.md)", "index.md")
         '[c](scenes.md)'
+        >>> with_site_links("[d](../train_fit.py#L3)", "index.md", "https://a.b")
+        '[d](https://a.b/blob/main/train_fit.py#L3)'
     """
     folder = posixpath.dirname(_repository_path(place))
 
     def replaced(link: re.Match[str]) -> str:
-        if ":" in link[1]:
+        text, given, anchor = link[1], link[2], link[3] or ""
+        path = posixpath.normpath(posixpath.join(folder, given))
+        if ":" in given or not (ROOT / path).exists():
             return link[0]
-        target = site_path(posixpath.normpath(posixpath.join(folder, link[1])))
+        target = site_path(path)
         if target is None:
-            return link[0]
-        return f"]({posixpath.relpath(target, posixpath.dirname(place) or '.')}{link[2] or ''})"
+            return f"[{text}]({repository}/blob/main/{path}{anchor})" if repository else text
+        return f"[{text}]({posixpath.relpath(target, posixpath.dirname(place) or '.')}{anchor})"
 
     return _LINK.sub(replaced, markdown)
 

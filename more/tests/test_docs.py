@@ -72,6 +72,10 @@ def test_links_of_the_repository_become_those_of_the_site() -> None:
         ("[f](https://example.org) [g](scenes.md)", "index.md", None),
     ):
         assert with_site_links(markdown, place) == (expected or markdown)
+    source = "[h](../train_fit.py#L3)"
+    assert with_site_links(source, "index.md") == "h"
+    address = "https://a.b/blob/main/train_fit.py#L3"
+    assert with_site_links(source, "index.md", "https://a.b") == f"[h]({address})"
 
 
 def test_directives_have_a_link_to_their_source() -> None:
