@@ -27,10 +27,11 @@ from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import PROGRAM, CommonOptions, UsageError, read, require
 from nerf_posenc_app.own_encodings import with_own_encodings
 from nerf_posenc_app.runs.batch import run_many
+from nerf_posenc_app.runs.failures import is_out_of_memory
 from nerf_posenc_app.runs.other_ranks import follow
 from nerf_posenc_app.runs.processes import command_words
 from nerf_posenc_app.runs.resume import options_of_resume, resume
-from nerf_posenc_app.runs.run import Context, Experiment, is_out_of_memory, resume_command
+from nerf_posenc_app.runs.run import Context, Experiment, resume_command
 from nerf_posenc_app.runs.saved import SaveError
 from nerf_posenc_app.runs.signals import handled_signals
 from nerf_posenc_app.runs.stop import Stop, Stopped

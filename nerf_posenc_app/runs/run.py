@@ -26,7 +26,6 @@ from nerf_posenc_app.kinds.kind import Fit, Kind
 from nerf_posenc_app.options import (
     NOT_COMPARED,
     PROGRAM,
-    UNSET,
     CommonOptions,
     UsageError,
     require,
@@ -36,7 +35,9 @@ from nerf_posenc_app.own_encodings import own_files
 from nerf_posenc_app.report.outputs import write_report
 from nerf_posenc_app.report.page import About
 from nerf_posenc_app.report.tables import fitted_line, table
+from nerf_posenc_app.runs.failures import failure_reason, is_out_of_memory
 from nerf_posenc_app.runs.folder import REPORT, RunFolder, closed_on_error, create_run_folder
+from nerf_posenc_app.runs.notes import notes_on, too_short
 from nerf_posenc_app.runs.processes import (
     command_words,
     require_distributable,
@@ -47,14 +48,7 @@ from nerf_posenc_app.runs.processes import (
 from nerf_posenc_app.runs.saved import METRICS, FitFile, RunState, write_metrics
 from nerf_posenc_app.runs.stop import Stop
 from nerf_posenc_app.runs.tensorboard import tensorboard_log
-from nerf_posenc_app.runs.train import (
-    BuildError,
-    Watcher,
-    begin_fit,
-    print_ending,
-    result_of,
-    train,
-)
+from nerf_posenc_app.runs.train import Watcher, begin_fit, print_ending, result_of, train
 from nerf_posenc_app.terminal import (
     first_line,
     noted,
@@ -286,11 +280,11 @@ class Run:
         all_results = [*results, *self.references]
         notes, found = list(self._missing), list[str | Doubt]()
         with noted("notes on the results", notes):
-            found += _notes(self, results, all_results)
+            found += notes_on(kind, config, results, all_results)
         notes += [note for note in found if isinstance(note, str)]
         doubts = [note for note in found if isinstance(note, Doubt)]
         measures = kind.measures(config)
-        length = _too_short(kind, config)
+        length = too_short(kind, config)
         finding = find(all_results, measures[0], doubts, length)
         if finding is not None:
             # That fits were too short is said by the sentence itself.
@@ -562,47 +556,6 @@ def _begin(prepared: Run) -> None:
         context.stop.folder = folder.path
 
 
-def _notes(run: Run, results: Sequence[Result], shown: Sequence[Result]) -> list[str | Doubt]:
-    """Remarks on the results: of the kind, on fits that ended early, and on seeds."""
-    kind, config = run.kind, run.config
-    ended = [
-        f"{fit.name} was stopped early, after {_taken(fit, config)}"
-        for fit in results
-        if not fit.is_complete
-    ]
-    return [*kind.notes(shown, config), *ended, *_notes_on_seeds(shown, kind, config)]
-
-
-def _taken(fit: Result, config: CommonOptions) -> str:
-    if config.seconds is not None:
-        return f"{fit.seconds:.1f} of {config.seconds:g} seconds"
-    return f"{fit.steps} of {config.steps} steps"
-
-
-def _too_short(kind: Kind[Any], config: CommonOptions) -> str | None:
-    """How many of the usual steps were asked for, if they are less than half; None if enough."""
-    usual = kind.resolve(replace(config, steps=UNSET, quiet=True)).steps
-    if config.seconds is not None or 2 * config.steps >= usual:
-        return None
-    return f"{config.steps:,} of the usual {usual:,} steps"
-
-
-def _notes_on_seeds(results: Sequence[Result], kind: Kind[Any], config: CommonOptions) -> list[str]:
-    """Direction of the measures, and how far seeds differ."""
-    measures = kind.measures(config)
-    lower = [measure.label for measure in measures if not measure.higher_is_better]
-    notes = [f"lower is better for {', '.join(lower)}"] if lower else []
-    first = measures[0]
-    for result in results:
-        values = [seed[first.name] for seed in result.evaluation.by_seed]
-        if len(values) > 1:
-            notes.append(
-                f"{result.name}: {len(values)} seeds, {first.label} "
-                f"{min(values):.{first.digits}f} to {max(values):.{first.digits}f}"
-            )
-    return notes
-
-
 def versions() -> dict[str, str]:
     """Versions of what a result depends on."""
     return {
@@ -652,33 +605,3 @@ def resume_command(folder: Path) -> str:
     own = [f"{file.path}:{name}" for name, file in own_files().items() if file.path]
     encodings = ["--encodings", *own] if own else []
     return shlex.join([*command_words(python), "--resume", str(folder), *encodings])
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether an error is torch's or Python's for too little memory."""
-    # On a CPU torch raises a plain RuntimeError.
-    return (
-        isinstance(error, torch.OutOfMemoryError | MemoryError)
-        or "allocate memory" in str(error)
-        or "DefaultCPUAllocator" in str(error)
-    )
-
-
-def failure_reason(error: Exception) -> str:
-    """Explain why a fit failed, and what to change.
-
-    Raises:
-        Exception: The error itself, if no option explains it.
-    """
-    if isinstance(error, FloatingPointError):
-        return f"{error} (--lr)"
-    if isinstance(error, CheckpointError):
-        return f"{error}; remove the file to fit it again"
-    if isinstance(error, BuildError):
-        return f"the model cannot be built: {error}"
-    if is_out_of_memory(error):
-        return "out of memory; use a smaller --batch-size, --width or --size"
-    # By name, since importing these errors takes a second.
-    if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
-        return f"{str(error).strip().splitlines()[0]} (leave out --compile)"
-    raise error
