@@ -234,11 +234,10 @@ def rotary_arguments(
     """
     config = _read(config)
     given = _rope_parameters(config, layer_type)
-    kind = given.get("rope_type") or given.get("type") or "default"
-    kind = _ALIASES.get(kind, kind)
+    resolved = rope_parameters(config, layer_type=layer_type)
+    kind, base = resolved["rope_type"], resolved["rope_theta"]
     _require_known(config, given, kind)
     config |= _layer_overrides(config, layer_type)
-    base = float(_first(given, _BASE) or _base(config, layer_type))
     model = config.get("model_type", "")
     if model in _OF_MODEL or kind == "axial":
         # Qwen's order of rows and columns is that of all image encoders that have no row above.
@@ -266,6 +265,25 @@ def rotary_arguments(
         arguments["axis_dims"] = (2 * num_pairs,)
         arguments |= {"trailing": True} if model == "deepseek_v4" else {}
     return arguments
+
+
+def rope_parameters(
+    config: Mapping[str, Any] | str | Path | Any, *, layer_type: str | None = None
+) -> dict[str, Any]:
+    """Rope parameters of a configuration, with ``rope_type`` and ``rope_theta``, in one spelling.
+
+    Args:
+        config: as of [RotaryEncoder.from_config][nerf_posenc.RotaryEncoder.from_config].
+        layer_type: type of the layers, where each has rope parameters of its own.
+
+    Raises:
+        ValueError: If the layer type is missing or unknown.
+    """
+    config = _read(config)
+    given = _rope_parameters(config, layer_type)
+    kind = given.get("rope_type") or given.get("type") or "default"
+    base = float(_first(given, _BASE) or _base(config, layer_type))
+    return {**given, "rope_type": _ALIASES.get(kind, kind), "rope_theta": base}
 
 
 def _read(config: Mapping[str, Any] | str | Path | Any) -> dict[str, Any]:
