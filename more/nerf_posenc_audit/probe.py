@@ -261,7 +261,7 @@ class Probe:
         *,
         is_last: bool,
     ) -> Any:
-        """Waves of a rotation of ``(1, length, 1 head, width)`` or ``(1, 1 head, length, width)``."""
+        """Waves of a rotation of ``(1, length, 1, width)`` or ``(1, 1, length, width)``."""
         count = len(positions)
         shape = (1, 1, count, width) if is_last else (1, count, 1, width)
 

@@ -93,7 +93,7 @@ def name_bands(bands: Tensor, slack: float = 0.0, *, is_scaled: bool = False) ->
     Returns:
         The simplest series with these bands; None if none has them.
     """
-    if len(bands) < 2 or bool((bands < -slack).any()):
+    if len(bands) < 2 or not bool((bands > -slack - 1e-9).all()) or float(bands.max()) <= slack:
         return None
     for found in _candidates(bands, slack):
         if same_bands(bands, found.bands, slack) and not (is_scaled and found.kind == "llama3"):

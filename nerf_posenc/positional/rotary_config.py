@@ -232,7 +232,7 @@ def rotary_arguments(
     Raises:
         ValueError: If a key is missing or not understood.
     """
-    config = _read(config)
+    config = read_config(config)
     given = _rope_parameters(config, layer_type)
     resolved = rope_parameters(config, layer_type=layer_type)
     kind, base = resolved["rope_type"], resolved["rope_theta"]
@@ -279,15 +279,22 @@ def rope_parameters(
     Raises:
         ValueError: If the layer type is missing or unknown.
     """
-    config = _read(config)
+    config = read_config(config)
     given = _rope_parameters(config, layer_type)
     kind = given.get("rope_type") or given.get("type") or "default"
     base = float(_first(given, _BASE) or _base(config, layer_type))
     return {**given, "rope_type": _ALIASES.get(kind, kind), "rope_theta": base}
 
 
-def _read(config: Mapping[str, Any] | str | Path | Any) -> dict[str, Any]:
-    """The configuration as a dict; of a composite one, the part of its language model."""
+def read_config(config: Mapping[str, Any] | str | Path | Any) -> dict[str, Any]:
+    """Read a configuration as a dict; of a composite one, the part of its language model.
+
+    Args:
+        config: as of [RotaryEncoder.from_config][nerf_posenc.RotaryEncoder.from_config].
+
+    Raises:
+        TypeError: If it is neither a mapping, a path nor an object with ``to_dict``.
+    """
     if isinstance(config, str | Path):
         path = Path(config)
         path = path / "config.json" if path.is_dir() else path
@@ -302,7 +309,7 @@ def _read(config: Mapping[str, Any] | str | Path | Any) -> dict[str, Any]:
     if any(_first(config, names) is not None for names in (_HEAD_DIM, _WIDTH, _BASE)):
         return dict(config)
     part = next((config[name] for name in _PARTS if isinstance(config.get(name), Mapping)), None)
-    return dict(config) if part is None else _read(part)
+    return dict(config) if part is None else read_config(part)
 
 
 def _rope_parameters(config: Mapping[str, Any], layer_type: str | None) -> dict[str, Any]:
