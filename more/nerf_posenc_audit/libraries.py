@@ -21,14 +21,18 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc_audit.asking import CONDITIONS, FAR, NEAR, ask, errors
+from nerf_posenc_audit.mlx_models import audit_models
 from nerf_posenc_audit.probe import NotAskableError
+from nerf_posenc_audit.rows import Row, brief
 from nerf_posenc_audit.search import identify
 
 _CLASS = re.compile(
-    r"rotary|rope(?!rty|rate)|sinusoid|timestep_?s?_?embed|timesteps$|fourier_?(feat|embed|enc|pos)"
-    r"|pos(ition(al)?)?_?(emb|enc)|nerf_?enc|harmonic_?emb|sincos|freqs_cis|posenc",
-    re.IGNORECASE,
+    r"(?i:rotary|sinusoid|timestep_?s?_?embed|^timesteps$|fourier_?(feat|embed|enc|pos)"
+    r"|pos(ition(al)?)?_?(emb|enc)|nerf_?enc|harmonic_?emb|sincos|freqs_cis|posenc)"
+    r"|RoPE|Rope(?![a-z])|(^|_)rope(_|$)"
 )
+# Classes that use encodings.
+_USERS = re.compile(r"Attention|Layer|Model|Block|MLP|Norm$|For[A-Z]|Processor|Params|Parameters")
 # Functions that use a table or change one.
 _NO_TABLE = re.compile(r"_?(apply|rotate|test|update|resize|resample|interpolate|load|_)")
 _DEFINED = re.compile(r"^(?:class|def) (\w+)", re.MULTILINE)
@@ -57,28 +61,6 @@ _USUAL |= {
 _COORDINATES = (3, 2, 1, 4)
 
 
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """One class or function of a library.
-
-    Attributes:
-        name: its full name, and the type of the layers where each has its own.
-        answer: what it computes, in words, or the reason why that is not known.
-        status: ``named``, ``unnamed`` (waves of no known series), ``not asked`` or ``not built``.
-        errors: largest errors of cosines and sines, by condition and position.
-    """
-
-    name: str
-    answer: str
-    status: str
-    errors: dict[str, dict[int, float | str]] = dataclasses.field(default_factory=dict)
-
-    def error(self, condition: str, end: int) -> float | None:
-        """The largest error under a condition, if there is one."""
-        value = self.errors.get(condition, {}).get(end)
-        return value if isinstance(value, float) else None
-
-
 def audit(library: str) -> Iterator[Row]:
     """Ask every class and function of a library that computes positions.
 
@@ -94,6 +76,10 @@ def audit(library: str) -> Iterator[Row]:
     spec = importlib.util.find_spec(library)
     if spec is None:
         raise ValueError(f"there is no library {library!r}; is it installed?")
+    if library == "mlx_lm":
+        folder = Path(next(iter(spec.submodule_search_locations or ())))
+        yield from audit_models("mlx_lm.models", folder / "models")
+        return
     for module_name, names in _defining(library, spec):
         try:
             module = importlib.import_module(module_name)
@@ -101,7 +87,7 @@ def audit(library: str) -> Iterator[Row]:
             if isinstance(error, KeyboardInterrupt):
                 raise
             for name in names:
-                yield Row(f"{module_name}.{name}", f"not imported: {_brief(error)}", "not built")
+                yield Row(f"{module_name}.{name}", f"not imported: {brief(error)}", "not built")
             continue
         for name in names:
             made = getattr(module, name, None)
@@ -125,7 +111,11 @@ def _defining(library: str, spec: Any) -> Iterator[tuple[str, list[str]]]:
                 files.append((name, file))
     for name, file in files:
         text = file.read_text(encoding="utf-8", errors="replace")
-        found = [one for one in _DEFINED.findall(text) if _CLASS.search(one)]
+        found = [
+            one
+            for one in _DEFINED.findall(text)
+            if _CLASS.search(one) and not (_USERS.search(one) or _NO_TABLE.match(one))
+        ]
         if found and re.search(r"\b(sin|cos|polar|rope)\b", text):
             yield name, found
 
@@ -143,7 +133,7 @@ def _asked(name: str, made: Any, module: Any) -> Iterator[Row]:
     try:
         built = build(made, module)
     except Exception as error:
-        yield Row(name, f"not built: {_brief(error)}", "not built")
+        yield Row(name, f"not built: {brief(error)}", "not built")
         return
     suffix = "_inv_freq"
     layer_types = [
@@ -169,7 +159,7 @@ def build(made: type, module: Any, values: Mapping[str, Any] | None = None) -> A
     """
     given: dict[str, Any] = {}
     try:
-        hints = typing.get_type_hints(made.__init__)
+        hints = typing.get_type_hints(made.__init__)  # type: ignore[misc]
     except Exception:
         hints = {}
     for parameter in list(inspect.signature(made).parameters.values()):
@@ -196,7 +186,13 @@ def _by_configuration(
 ) -> Any:
     """Build a class from the defaults of its configuration."""
     if inspect.isclass(annotated):
-        return made(**given, **{name: annotated()})
+        required = [
+            key
+            for key, one in inspect.signature(annotated).parameters.items()
+            if one.default is one.empty and key in _USUAL
+        ]
+        own = annotated(**{key: _USUAL[key] for key in required})
+        return made(**given, **{name: own})
     near = [
         one for key, one in vars(module).items() if key.endswith("Config") and inspect.isclass(one)
     ]
@@ -236,7 +232,7 @@ def _answered(name: str, module: Any, layer_type: str | None = None) -> Iterator
         yield _of_coordinates(name, module) or Row(name, f"not asked: {error}", "not asked")
         return
     except Exception as error:
-        yield Row(name, f"not asked: {_brief(error)}", "not asked")
+        yield Row(name, f"not asked: {brief(error)}", "not asked")
         return
     bands = found.bands
     is_one_axis = found.num_axes == 1 and found.series is not None
@@ -267,11 +263,6 @@ def _of_coordinates(name: str, module: Any) -> Row | None:
     return None
 
 
-def _brief(error: BaseException) -> str:
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0][:100]}" if text else type(error).__name__
-
-
 def as_text(library: str, rows: list[Row]) -> str:
     """The table as text: what each computes, and its errors.
 
@@ -289,7 +280,7 @@ def as_text(library: str, rows: list[Row]) -> str:
             lines.append("    " + "  ".join("-" if c is None else f"{c:.1e}" for c in cells))
     counts = {
         status: sum(row.status == status for row in rows)
-        for status in ("named", "unnamed", "not asked", "not built")
+        for status in ("named", "unnamed", "not asked", "not built", "refused")
     }
     asked = counts["named"] + counts["unnamed"]
     summary = (

@@ -184,7 +184,7 @@ class Probe:
         for length in names["length"][:1]:
             yield from self._with_length(length.name, features, fixed)
         if names["features"]:
-            yield from self._with_features([names["features"][0].name], fixed)
+            yield from self._with_features(features or [names["features"][0].name], fixed)
             yield from self._as_positions(names["features"][0].name, fixed)
 
     def _with_positions(
@@ -221,6 +221,8 @@ class Probe:
     ) -> Iterator[Callable[[Tensor], Any]]:
         def call(positions: Tensor) -> Any:
             length = int(positions.max()) + 1
+            if length * self._widths[0] > 1 << 24:
+                raise ValueError("too many rows")
             given = {f: torch.zeros(1, length, self._widths[0]) for f in features}
             return _rows(self.module(**given, **fixed, **{name: length}), length, positions)
 
@@ -301,6 +303,10 @@ class Probe:
         units[..., first] = 1.0
         output = rotate(units).reshape(-1, width).double()[: len(positions)]
         waves = torch.complex(output[:, first], output[:, first + step])
+        if pairing == "interleaved":
+            # Pairs at the end that never move are no part of a partial rotation.
+            moving = (waves - 1).abs().amax(0) > 0
+            waves = waves[:, : int(moving.nonzero().max()) + 1 if moving.any() else 1]
         return ("rotated", waves, pairing)
 
 
