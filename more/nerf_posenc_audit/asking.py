@@ -93,6 +93,11 @@ def ask(module: Callable[..., Any], *, layer_type: str | None = None) -> Answer:
                 num_axes, series = axes, name_bands(one, measured.slack)
     words = "bands of its own" if series is None else str(series)
     words += f", on {num_axes} axes" if num_axes > 1 else ""
+    blocks = [] if series is not None else _blocks(measured.bands, measured.slack)
+    if blocks:
+        num_axes, series = len(blocks), blocks[0]
+        widths = ", ".join(str(2 * len(one.bands)) for one in blocks)
+        words = f"{series}, on axes of {widths} columns"
     words += f", scale {measured.scale:.6g}" if is_scaled else ""
     bands = measured.bands if series is None or num_axes > 1 else _rounded(series)
     unseen = _difference(probe, bands, measured, _UNSEEN)
@@ -113,6 +118,18 @@ def _repeats(bands: Tensor, one: Tensor, slack: float) -> bool:
         same_bands(bands, made, 2 * slack)
         for made in (one.repeat(count), one.repeat_interleave(count))
     )
+
+
+def _blocks(bands: Tensor, slack: float) -> list[Series]:
+    """The series of each axis, one after the other; none if one has no name or another base."""
+    starts = [0, *((bands.diff() > slack).nonzero()[:, 0] + 1).tolist()]
+    if not 2 <= len(starts) <= 4:
+        return []
+    ends = [*starts[1:], len(bands)]
+    blocks = [name_bands(bands[a:b], slack) for a, b in zip(starts, ends, strict=True)]
+    named = [one for one in blocks if one is not None]
+    same = len({(one.kind, one.base) for one in named}) == 1
+    return named if len(named) == len(blocks) and same else []
 
 
 def _presets(measured: Measured) -> tuple[str, ...]:

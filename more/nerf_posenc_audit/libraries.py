@@ -10,6 +10,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import inspect
+import math
 import re
 import types
 import typing
@@ -58,7 +59,14 @@ _USUAL |= {
     "device": None,
     "max_freq_exp": 8.0,
 }
+_USUAL |= {"num_embeddings": 1024, "num_embed": 64, "out_size": 64, "out_features": 64}
+_USUAL |= {"attention_head_dim": 64, "patch_size": 2, "flip_sin_to_cos": True, "depth": 2}
+_USUAL |= {"axes_dim": (16, 24, 24), "axes_dims": (16, 24, 24), "rope_dim": (16, 24, 24)}
+_USUAL |= {"downscale_freq_shift": 0, "image_size": 64, "ndim": 2, "index_dims": 64}
 _COORDINATES = (3, 2, 1, 4)
+# A grid with fewer rows than columns, and names of its sizes.
+_GRID = (5, 7)
+_HEIGHTS, _COLUMNS = ("h", "height", "grid_h"), ("w", "width", "grid_w")
 
 
 def audit(library: str) -> Iterator[Row]:
@@ -192,7 +200,13 @@ def _by_configuration(
             if one.default is one.empty and key in _USUAL
         ]
         own = annotated(**{key: _USUAL[key] for key in required})
-        return made(**given, **{name: own})
+        try:
+            return made(**given, **{name: own})
+        except AttributeError:
+            # A composite configuration: its language model has the sizes.
+            if not hasattr(own, "get_text_config") or own.get_text_config() is own:
+                raise
+            return made(**given, **{name: own.get_text_config()})
     near = [
         one for key, one in vars(module).items() if key.endswith("Config") and inspect.isclass(one)
     ]
@@ -227,19 +241,47 @@ def _function(made: Callable[..., Any]) -> Callable[..., Any]:
 def _answered(name: str, module: Any, layer_type: str | None = None) -> Iterator[Row]:
     """What a module computes: waves of positions, else an encoding of coordinates."""
     try:
-        found = ask(module, layer_type=layer_type)
+        answer = ask(module, layer_type=layer_type)
     except NotAskableError as error:
-        yield _of_coordinates(name, module) or Row(name, f"not asked: {error}", "not asked")
+        found = _of_grid(name, module) or _of_coordinates(name, module)
+        yield found or Row(name, f"not asked: {error}", "not asked")
         return
     except Exception as error:
         yield Row(name, f"not asked: {brief(error)}", "not asked")
         return
-    bands = found.bands
-    is_one_axis = found.num_axes == 1 and found.series is not None
-    table = (
-        errors(module, bands, found.measured.scale, layer_type=layer_type) if is_one_axis else {}
-    )
-    yield Row(name, str(found), "unnamed" if found.series is None else "named", table)
+    table = {}
+    if answer.num_axes == 1 and answer.series is not None:
+        table = errors(module, answer.bands, answer.measured.scale, layer_type=layer_type)
+    yield Row(name, str(answer), "unnamed" if answer.series is None else "named", table)
+
+
+def _of_grid(name: str, module: Any) -> Row | None:
+    """What a module computes of the cells of a grid; None if it takes none."""
+    called = module.forward if isinstance(module, nn.Module) else module
+    needed = [p for p in inspect.signature(called).parameters.values() if p.default is p.empty]
+    given: dict[str, Any] = {}
+    for name_of in (p.name for p in needed):
+        if name_of in _HEIGHTS or name_of in _COLUMNS:
+            given[name_of] = _GRID[name_of in _COLUMNS]
+        elif name_of == "shape":
+            given[name_of] = torch.Size((1, 64, *_GRID))
+        elif name_of in ("device", "dtype"):
+            given[name_of] = torch.device("cpu") if name_of == "device" else torch.float32
+        elif name_of in _USUAL:
+            given[name_of] = _USUAL[name_of]
+    if len(given) < len(needed) or not {*_HEIGHTS, "shape"} & given.keys():
+        return None
+    try:
+        with torch.no_grad():
+            output = module(**given)
+        output = output[0] if isinstance(output, tuple) else output
+        # (1, columns, rows, columns of the grid) of convolutional models.
+        is_image = output.ndim == 4 and output.shape[-2:] == _GRID
+        table = output.flatten(-2).mT if is_image else output
+        match = identify(table.reshape(math.prod(_GRID), -1), shape=_GRID)[0]
+    except Exception:
+        return None
+    return Row(name, str(match).splitlines()[0], "named") if match.is_exact else None
 
 
 def _of_coordinates(name: str, module: Any) -> Row | None:

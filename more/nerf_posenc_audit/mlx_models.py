@@ -32,6 +32,8 @@ SCALINGS: dict[str, dict[str, Any]] = {
 }
 """Scalings that configurations of models ask for, in both spellings of their type."""
 
+# Layers among which those of every type are.
+_FIRST_LAYERS = 8
 # Small sizes of required fields, by the words in their names.
 _FIELDS: dict[str, Any] = {
     "hidden_size": 256,
@@ -110,10 +112,19 @@ def _of_layer(name: str, layer: type, module: Any) -> Iterator[Row]:
 
 
 def _with_scaling(name: str, layer: type, arguments: type, config: dict[str, Any]) -> Row:
-    """Compare a layer with a scaling that its configuration asks for."""
+    """Compare a layer with a scaling that its configuration asks for.
+
+    Some models scale the layers of one type alone, so that any of the first layers may have it.
+    """
+    scaling = config["rope_scaling"]
+    # Where a configuration has both spellings, the newer one counts.
+    newer = {"rope_parameters": scaling | {"rope_theta": config["rope_theta"]}}
     try:
-        rotate = _rotation(layer, _arguments(arguments, rope_scaling=config["rope_scaling"]))
-        verdict = check(rotate, against=config)
+        own = _arguments(arguments, rope_scaling=scaling, **newer)
+        for index in range(_FIRST_LAYERS):
+            verdict = check(_rotation(layer, own, index), against=config)
+            if not any("not applied" in one for one in verdict.differences):
+                break
     except NotAskableError as error:
         return Row(name, f"not asked: {error}", "not asked")
     except Exception as error:
@@ -142,13 +153,13 @@ def _arguments(made: Any, **given: Any) -> Any:
     return made(**values)
 
 
-def _rotation(layer: Any, arguments: Any) -> Callable[..., Tensor]:
+def _rotation(layer: Any, arguments: Any, index: int = 0) -> Callable[..., Tensor]:
     """The rotation of a layer, as a function of queries and positions in torch."""
     needed = [
         p for p in inspect.signature(layer.__init__).parameters.values() if p.default is p.empty
     ]
     # After self: the configuration, and for some the index of the layer.
-    built = layer(arguments, *(0 for _ in needed[2:]))
+    built = layer(arguments, *(index for _ in needed[2:]))
     mx: Any = importlib.import_module("mlx.core")
 
     def rotate(x: Tensor, position_ids: Tensor) -> Tensor:
