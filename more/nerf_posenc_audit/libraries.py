@@ -67,6 +67,8 @@ _COORDINATES = (3, 2, 1, 4)
 # A grid with fewer rows than columns, and names of its sizes.
 _GRID = (5, 7)
 _HEIGHTS, _COLUMNS = ("h", "height", "grid_h"), ("w", "width", "grid_w")
+# Arguments of functions that a probe gives.
+_ASKED = ("end", "seq_len", "length", "max_seq_len", "max_length", *_HEIGHTS, *_COLUMNS)
 
 
 def audit(library: str) -> Iterator[Row]:
@@ -225,9 +227,7 @@ def _function(made: Callable[..., Any]) -> Callable[..., Any]:
     fixed = {
         p.name: _USUAL[p.name]
         for p in parameters
-        if p.default is p.empty
-        and p.name in _USUAL
-        and p.name not in ("end", "seq_len", "length", "max_seq_len", "max_length")
+        if p.default is p.empty and p.name in _USUAL and p.name not in _ASKED
     }
 
     def call(*arguments: Any, **given: Any) -> Any:
