@@ -83,27 +83,26 @@ def ask(module: Callable[..., Any], *, layer_type: str | None = None) -> Answer:
     probe = Probe(module, layer_type=layer_type)
     measured = probe.measure()
     is_scaled = abs(measured.scale - 1) > _SCALE
-    num_axes, series = 1, name_bands(measured.bands, measured.slack, is_scaled=is_scaled)
+    series = name_bands(measured.bands, measured.slack, is_scaled=is_scaled)
+    blocks = [] if series is None else [series]
+    bands = measured.bands if series is None else _rounded(series)
     for axes in (2, 3, 4):
-        if series is not None or len(measured.bands) % axes:
-            continue
-        share = len(measured.bands) // axes
-        for one in (measured.bands[:share], measured.bands[::axes]):
-            if series is None and share > 1 and _repeats(measured.bands, one, measured.slack):
-                num_axes, series = axes, name_bands(one, measured.slack)
-    words = "bands of its own" if series is None else str(series)
-    words += f", on {num_axes} axes" if num_axes > 1 else ""
-    blocks = [] if series is not None else _blocks(measured.bands, measured.slack)
-    if blocks:
-        num_axes, series = len(blocks), blocks[0]
-        widths = ", ".join(str(2 * len(one.bands)) for one in blocks)
-        words = f"{series}, on axes of {widths} columns"
+        if not blocks and len(measured.bands) % axes == 0 and len(measured.bands) > axes:
+            blocks, bands = _shared(measured, axes)
+    blocks = blocks or _blocks(measured.bands, measured.slack)
+    if len(blocks) > 1:
+        bands = torch.cat([_rounded(one) for one in blocks]) if bands is measured.bands else bands
+    words = str(blocks[0]) if blocks else "bands of its own"
+    if len({len(one.bands) for one in blocks}) > 1:
+        words += f", on axes of {', '.join(str(2 * len(one.bands)) for one in blocks)} columns"
+    elif len(blocks) > 1:
+        words += f", on {len(blocks)} axes"
     words += f", scale {measured.scale:.6g}" if is_scaled else ""
-    bands = measured.bands if series is None or num_axes > 1 else _rounded(series)
     unseen = _difference(probe, bands, measured, _UNSEEN)
-    if series is not None and unseen > 10 * _SCALE and num_axes == 1:
-        words, series = "bands of its own, which depend on the length", None
-    return Answer(words, _presets(measured), series, measured, num_axes, unseen)
+    if blocks and unseen > 10 * _SCALE:
+        words, blocks = "bands of its own, which depend on the length", []
+    series = blocks[0] if blocks else None
+    return Answer(words, _presets(measured), series, measured, max(len(blocks), 1), unseen)
 
 
 def _rounded(series: Series) -> Tensor:
@@ -111,13 +110,18 @@ def _rounded(series: Series) -> Tensor:
     return series.bands.to(dtype).double()
 
 
-def _repeats(bands: Tensor, one: Tensor, slack: float) -> bool:
-    """Whether bands are a series for each axis, one after the other or in turn."""
-    count = len(bands) // len(one)
-    return any(
-        same_bands(bands, made, 2 * slack)
-        for made in (one.repeat(count), one.repeat_interleave(count))
-    )
+def _shared(measured: Measured, axes: int) -> tuple[list[Series], Tensor]:
+    """The series that all axes have, one after the other or in turn, and the bands of all."""
+    bands = measured.bands
+    for one, repeat in (
+        (bands[: len(bands) // axes], Tensor.repeat),
+        (bands[::axes], Tensor.repeat_interleave),
+    ):
+        series = name_bands(one, measured.slack)
+        made = bands if series is None else repeat(_rounded(series), axes)
+        if series is not None and same_bands(bands, made, 2 * measured.slack):
+            return [series] * axes, made
+    return [], bands
 
 
 def _blocks(bands: Tensor, slack: float) -> list[Series]:
