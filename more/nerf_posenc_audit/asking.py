@@ -62,6 +62,19 @@ class Answer:
             return self.measured.bands
         return self.series.bands
 
+    @property
+    def line(self) -> str:
+        """Code of the encoder with these bands; without a name, with the measured ones."""
+        dim = 2 * len(self.measured.bands)
+        bands = f"torch.tensor({self.measured.bands.tolist()}, dtype=torch.float64)"
+        if self.series is not None and self.num_axes == 1:
+            bands = self.series.code
+            if self.series.rounded:
+                bands = f"({bands}).to(torch.{self.series.rounded}).double()"
+        scale = "" if abs(self.measured.scale - 1) <= _SCALE else f", scale={self.measured.scale!r}"
+        pairing = self.measured.pairing or "half"
+        return f"RotaryEncoder({dim}, bands={bands}, pairing={pairing!r}{scale})"
+
     def __str__(self) -> str:
         known = f" ({', '.join(self.presets)})" if self.presets else ""
         return f"{self.name}{known}; {self.measured.form}, {len(self.measured.bands)} pairs"

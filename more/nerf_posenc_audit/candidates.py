@@ -38,6 +38,7 @@ from nerf_posenc_audit.position_transforms import (
     find_transform,
     simple_number,
 )
+from nerf_posenc_audit.series import name_bands
 from nerf_posenc_audit.tables import rotation_pairs, sinusoid_columns
 
 # Differences with which pairs are found although far positions are rounded.
@@ -443,7 +444,13 @@ class CandidateSearch:
         none = PositionTransform.none(self._num_axes)
         found = find_transform(zero, wave, self._plain, self._tolerance) or none
         transform = PositionTransform(none.order, found.factor, found.offset)
-        yield self._candidate(made, transform, self._plain, "")
+        candidate = self._candidate(made, transform, self._plain, "")
+        if self._num_axes == 1:
+            slack = self._tolerance / 100 / float(self._plain.extent[0])
+            series = name_bands(arguments["bands"], slack, is_scaled=self._scale != 1)
+            if series is not None:
+                candidate = candidate._replace(name=f"{candidate.name}, {series}")
+        yield candidate
 
     def _sines_and_cosines(self) -> tuple[Waves, list[tuple[int, int]]] | None:
         """The measured waves, and the columns of the sine and the cosine of each.

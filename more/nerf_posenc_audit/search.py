@@ -13,6 +13,7 @@ from torch import Tensor
 
 from nerf_posenc.catalog.index import imports_of
 from nerf_posenc.core.encoder import require_tensor
+from nerf_posenc_audit.asking import ask
 from nerf_posenc_audit.candidates import Candidate, CandidateSearch
 
 # Positions at which a module is asked.
@@ -79,7 +80,7 @@ def identify(
         output: what the other implementation gave, ``(length, width)``: one head of one sequence.
             20 positions are enough; on a grid of as many rows as columns axis orders may look
             alike. Or a module or function that gives it for positions, which are 0 to 63 if none
-            are given.
+            are given; one that takes more or returns cosines and sines is called as `ask` does.
         before: the query that became ``output``.
         shape: sizes of the grid that the tokens come from, row by row: ``(length,)``,
             ``(rows, columns)`` or ``(frames, rows, columns)``; None with neither positions nor
@@ -106,9 +107,18 @@ def identify(
         ('base 100', 'axes in the order (1, 0)')
     """
     if callable(output) and not isinstance(output, Tensor):
-        positions = torch.arange(_ASKED) if positions is None else positions
-        with torch.no_grad():
-            output = output(positions)
+        module, at = output, torch.arange(_ASKED) if positions is None else positions
+        try:
+            with torch.no_grad():
+                output = module(at)
+        except Exception:
+            # It takes more than positions: find out how it is called.
+            answer = ask(module)
+            return [Match(answer.name, (), answer.line, answer.unseen)]
+        positions = at
+        if not isinstance(output, Tensor | np.ndarray):
+            answer = ask(module)
+            return [Match(answer.name, (), answer.line, answer.unseen)]
     if isinstance(output, np.ndarray):
         output = torch.from_numpy(output)
     if isinstance(before, np.ndarray):

@@ -44,6 +44,26 @@ class Series:
     parameters: dict[str, float] = field(default_factory=dict)
     rounded: str = ""
 
+    @property
+    def code(self) -> str:
+        """Code that gives its exact bands."""
+        dim, given = 2 * len(self.bands), self.parameters
+        scaled = f"factor={given.get('factor', 1)!r}, base={self.base!r}"
+        scaled += f", trained_length={int(given.get('original_max_position_embeddings', 0))}"
+        if self.kind == "yarn":
+            fast = given.get("beta_fast", 32.0)
+            is_whole = given.get("truncate", 1) == 1
+            return f"yarn_bands({dim}, {scaled}, fast_cycles={fast!r}, truncate={is_whole})"
+        if self.kind == "llama3":
+            return f"llama3_bands({dim}, {scaled}, fast_cycles={given['high_freq_factor']!r})"
+        if self.kind == "proportional":
+            share = given["partial_rotary_factor"]
+            return f"p_rope_bands({dim}, fraction={share!r}, base={self.base!r})"
+        if self.kind == "linear":
+            return f"geometric_bands({dim}, base={self.base!r}) / {given['factor']!r}"
+        ends = ", last_reached=True" if self.kind.startswith("last") else ""
+        return f"geometric_bands({dim}, base={self.base!r}{ends})"
+
     def __str__(self) -> str:
         words = [] if self.kind == "default" else [self.kind]
         words += [f"{name} {value:g}" for name, value in self.parameters.items()]
@@ -110,9 +130,9 @@ def _candidates(bands: Tensor, slack: float) -> Iterator[Series]:
     count, dim = len(bands), 2 * len(bands)
     turning = bands > slack
     num_turning = int(turning.sum())
-    if num_turning < 2:
+    if num_turning < 2 or not bool(turning[:num_turning].all()):
         return
-    if num_turning < count and bool(turning[:num_turning].all()):
+    if num_turning < count:
         # The last pairs are not rotated; the others have bands as if all were.
         base = _base(bands[:num_turning], count)
         share = num_turning / count

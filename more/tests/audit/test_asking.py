@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc import RotaryEncoder, geometric_bands
-from nerf_posenc_audit import NotAskableError, ask, assert_encoding, check
+from nerf_posenc.catalog.index import imports_of
+from nerf_posenc_audit import NotAskableError, ask, assert_encoding, check, identify
 
 SIZES = {"head_dim": 128, "max_position_embeddings": 131_072}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768}
@@ -211,6 +212,27 @@ def test_usual_ways_to_return_waves_are_read(function: Callable[..., Any], form:
     assert found.measured.form == form
     assert found.name == "base 10,000"
     assert "llama" in found.presets or "roformer" in found.presets
+
+
+@pytest.mark.parametrize("name", ["llama", "llama3", "qwen3 with YaRN", "gemma3", "gpt-oss"])
+def test_identify_takes_modules_and_gives_a_line(name: str) -> None:
+    best = identify(Table(CONFIGS[name]))[0]
+    names: dict[str, Any] = {"torch": torch, "RotaryEncoder": RotaryEncoder}
+    exec("\n".join(imports_of(best.line)), names)
+    names["geometric_bands"] = geometric_bands
+    made, expected = eval(best.line, names), RotaryEncoder.from_config(CONFIGS[name])
+    torch.testing.assert_close(made.frequency_bands, expected.frequency_bands, rtol=1e-5, atol=0)
+    assert made.scale == pytest.approx(expected.scale, rel=1e-6)
+
+
+def test_scalings_of_arrays_are_named() -> None:
+    query = torch.randn(400, 128)
+    encoder = RotaryEncoder.from_config(CONFIGS["qwen3 with YaRN"])
+    best = identify(
+        encoder.rotate(query, torch.arange(400)), before=query, positions=torch.arange(400)
+    )[0]
+    assert best.is_exact
+    assert "yarn, factor 4, original_max_position_embeddings 32768, base 1,000,000" in best.name
 
 
 def test_casts_are_measured() -> None:
