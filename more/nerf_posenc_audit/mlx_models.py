@@ -122,7 +122,12 @@ def _with_scaling(name: str, layer: type, arguments: type, config: dict[str, Any
     try:
         own = _arguments(arguments, rope_scaling=scaling, **newer)
         for index in range(_FIRST_LAYERS):
-            verdict = check(_rotation(layer, own, index), against=config)
+            rotate = _rotation(layer, own, index)
+            series = ask(rotate).series
+            if series is not None and series.kind == scaling["rope_type"]:
+                # Layers of another type may have a base of their own.
+                config = config | {"rope_theta": series.base}
+            verdict = check(rotate, against=config)
             if not any("not applied" in one for one in verdict.differences):
                 break
     except NotAskableError as error:
