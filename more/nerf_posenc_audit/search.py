@@ -107,22 +107,14 @@ def identify(
         ('base 100', 'axes in the order (1, 0)')
     """
     if callable(output) and not isinstance(output, Tensor):
-        module, at = output, torch.arange(_ASKED) if positions is None else positions
-        try:
-            with torch.no_grad():
-                output = module(at)
-        except Exception:
-            # It takes more than positions: find out how it is called.
-            answer = ask(module)
-            return [Match(answer.name, (), answer.line, answer.unseen)]
-        positions = at
-        if not isinstance(output, Tensor | np.ndarray):
-            answer = ask(module)
-            return [Match(answer.name, (), answer.line, answer.unseen)]
-    if isinstance(output, np.ndarray):
-        output = torch.from_numpy(output)
-    if isinstance(before, np.ndarray):
-        before = torch.from_numpy(before)
+        positions = torch.arange(_ASKED) if positions is None else positions
+        output = _called(output, positions)
+        if isinstance(output, Match):
+            return [output]
+    output, before = (
+        torch.from_numpy(given) if isinstance(given, np.ndarray) else given
+        for given in (output, before)
+    )
     require_tensor(output, "output")
     assert isinstance(output, Tensor)
     if before is not None:
@@ -165,6 +157,19 @@ def identify(
         size = search.largest_band() if before is None else float(before.abs().max())
         tolerance += torch.finfo(torch.float32).eps * float(positions.abs().max()) * size
     return _nearest(output, candidates, count, tolerance)
+
+
+def _called(module: Callable[..., Any], positions: Tensor) -> Any:
+    """What a module gives for positions; a match where it takes or returns something else."""
+    try:
+        with torch.no_grad():
+            output = module(positions)
+    except Exception:
+        output = None
+    if isinstance(output, Tensor | np.ndarray):
+        return output
+    answer = ask(module)
+    return Match(answer.name, (), answer.line, answer.unseen)
 
 
 def _nearest(

@@ -273,7 +273,8 @@ def rope_parameters(
     """Rope parameters of a configuration, with ``rope_type`` and ``rope_theta``, in one spelling.
 
     Args:
-        config: as of [RotaryEncoder.from_config][nerf_posenc.RotaryEncoder.from_config].
+        config: mapping, path of a ``config.json`` or of the folder with it, or an object with
+            ``to_dict``.
         layer_type: type of the layers, where each has rope parameters of its own.
 
     Raises:
@@ -290,7 +291,8 @@ def read_config(config: Mapping[str, Any] | str | Path | Any) -> dict[str, Any]:
     """Read a configuration as a dict; of a composite one, the part of its language model.
 
     Args:
-        config: as of [RotaryEncoder.from_config][nerf_posenc.RotaryEncoder.from_config].
+        config: mapping, path of a ``config.json`` or of the folder with it, or an object with
+            ``to_dict``.
 
     Raises:
         TypeError: If it is neither a mapping, a path nor an object with ``to_dict``.
