@@ -111,14 +111,8 @@ def identify(
         output = _called(output, positions)
         if isinstance(output, Match):
             return [output]
-    output, before = (
-        torch.from_numpy(given) if isinstance(given, np.ndarray) else given
-        for given in (output, before)
-    )
-    require_tensor(output, "output")
-    assert isinstance(output, Tensor)
-    if before is not None:
-        require_tensor(before, "before")
+    output = _as_tensor(output, "output")
+    before = None if before is None else _as_tensor(before, "before")
     if shape is None and positions is None and before is None:
         # A table of positions, the most usual of all.
         shape = (len(output),)
@@ -157,6 +151,14 @@ def identify(
         size = search.largest_band() if before is None else float(before.abs().max())
         tolerance += torch.finfo(torch.float32).eps * float(positions.abs().max()) * size
     return _nearest(output, candidates, count, tolerance)
+
+
+def _as_tensor(values: Any, name: str) -> Tensor:
+    """An array as a tensor."""
+    values = torch.from_numpy(values) if isinstance(values, np.ndarray) else values
+    require_tensor(values, name)
+    assert isinstance(values, Tensor)
+    return values
 
 
 def _called(module: Callable[..., Any], positions: Tensor) -> Any:
