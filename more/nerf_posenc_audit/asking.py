@@ -464,5 +464,5 @@ def _base_difference(found: Series | None, wanted: Series | None) -> list[str]:
         rounded = f", and rounded to {found.rounded}" if found.rounded else ""
         if found.base == wanted.base:
             return [f"frequencies were rounded to {found.rounded}"] if found.rounded else []
-        return [f"the base is {found.base:,g} instead of {wanted.base:,g}{rounded}"]
+        return [f"the base is {found.base:,.10g} instead of {wanted.base:,.10g}{rounded}"]
     return [f"the bands are {found} instead of {wanted or 'its own'}"]

@@ -1,6 +1,8 @@
 """Rotary embeddings from configurations: both spellings, every scaling, keys that are refused."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,18 +19,26 @@ from nerf_posenc.core import (
     yarn_scale,
 )
 
-SIZES = {"hidden_size": 4096, "num_attention_heads": 32, "max_position_embeddings": 32768}
+SIZES: dict[str, Any] = {
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "max_position_embeddings": 32768,
+}
 FACTORS = [1.0 + 0.25 * i for i in range(64)]
-YARN = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 4096}
-LLAMA3 = {
+YARN: dict[str, Any] = {
+    "rope_type": "yarn",
+    "factor": 8.0,
+    "original_max_position_embeddings": 4096,
+}
+LLAMA3: dict[str, Any] = {
     "rope_type": "llama3",
     "factor": 8.0,
     "low_freq_factor": 1.0,
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 8192,
 }
-LONGROPE = {"type": "su", "short_factor": FACTORS, "long_factor": FACTORS[::-1]}
-CASES = {
+LONGROPE: dict[str, Any] = {"type": "su", "short_factor": FACTORS, "long_factor": FACTORS[::-1]}
+CASES: dict[str, Any] = {
     "linear": ({"type": "linear", "factor": 4.0}, None, geometric_bands(128) / 4, 1.0),
     "dynamic, as trained": ({"rope_type": "dynamic", "factor": 4.0}, None, geometric_bands(128), 1),
     "dynamic, longer": (
@@ -80,7 +90,7 @@ CASES = {
 
 @pytest.mark.parametrize("spelling", ["rope_parameters", "rope_scaling"])
 @pytest.mark.parametrize("case", CASES)
-def test_config_gives_bands_and_scale_of_its_scaling(case, spelling):
+def test_config_gives_bands_and_scale_of_its_scaling(case: str, spelling: str) -> None:
     parameters, length, bands, scale = CASES[case]
     encoder = RotaryEncoder.from_config(SIZES | {spelling: parameters}, length=length)
     torch.testing.assert_close(encoder.frequency_bands[:, 0], bands, rtol=1e-15, atol=0)
@@ -88,7 +98,7 @@ def test_config_gives_bands_and_scale_of_its_scaling(case, spelling):
     assert (encoder.dim, encoder.rotary_dim, encoder.pairing) == (128, 128, "half")
 
 
-def test_both_spellings_of_the_base_are_read():
+def test_both_spellings_of_the_base_are_read() -> None:
     old = RotaryEncoder.from_config(SIZES | {"rope_theta": 5e5})
     new = RotaryEncoder.from_config(SIZES | {"rope_parameters": {"rope_theta": 5e5}})
     assert old.base == new.base == 5e5
@@ -104,19 +114,19 @@ def test_both_spellings_of_the_base_are_read():
         {"n_embd": 512, "n_head": 8, "rotary_dim": 16},
     ],
 )
-def test_partial_width_is_of_the_head(config):
+def test_partial_width_is_of_the_head(config: dict[str, Any]) -> None:
     encoder = RotaryEncoder.from_config(config)
     assert (encoder.dim, encoder.rotary_dim) == (64, 16)
 
 
-def test_odd_partial_width_is_rounded_up():
+def test_odd_partial_width_is_rounded_up() -> None:
     encoder = RotaryEncoder.from_config({"head_dim": 42, "partial_rotary_factor": 0.5})
     assert encoder.rotary_dim == 22
     expected = 1e4 ** (-torch.arange(0, 21, 2, dtype=torch.float64) / 21)
     torch.testing.assert_close(encoder.frequency_bands[:, 0], expected, rtol=1e-14, atol=0)
 
 
-def test_layer_types_have_parameters_of_their_own():
+def test_layer_types_have_parameters_of_their_own() -> None:
     config = SIZES | {
         "rope_parameters": {
             "sliding_attention": {"rope_theta": 1e4},
@@ -132,8 +142,8 @@ def test_layer_types_have_parameters_of_their_own():
         RotaryEncoder.from_config(config, layer_type="chunked")
 
 
-def test_older_local_base_is_read():
-    config = {"head_dim": 256, "rope_theta": 1e6, "rope_local_base_freq": 1e4}
+def test_older_local_base_is_read() -> None:
+    config: dict[str, Any] = {"head_dim": 256, "rope_theta": 1e6, "rope_local_base_freq": 1e4}
     config["rope_scaling"] = {"rope_type": "linear", "factor": 8.0}
     local = RotaryEncoder.from_config(config, layer_type="sliding_attention")
     assert torch.equal(local.frequency_bands[:, 0], geometric_bands(256))
@@ -141,7 +151,7 @@ def test_older_local_base_is_read():
     assert torch.equal(full.frequency_bands, RotaryEncoder.preset("gemma3").frequency_bands)
 
 
-def test_width_of_a_layer_overrides_that_of_the_model():
+def test_width_of_a_layer_overrides_that_of_the_model() -> None:
     config = {
         "head_dim": 256,
         "layer_types": ["sliding_attention", "full_attention"],
@@ -162,7 +172,7 @@ def test_width_of_a_layer_overrides_that_of_the_model():
         ({"head_dim": 64, "model_type": "gemma4_vision", "rope_theta": 100.0}, "gemma4-vision"),
     ],
 )
-def test_config_gives_the_preset(config, preset):
+def test_config_gives_the_preset(config: dict[str, Any], preset: str) -> None:
     if "vision" in config["model_type"] or config["model_type"] == "pixtral":
         config = config | {"rope_parameters": {"rope_type": "axial"}}
     made, expected = RotaryEncoder.from_config(config), RotaryEncoder.preset(preset)
@@ -170,15 +180,15 @@ def test_config_gives_the_preset(config, preset):
     torch.testing.assert_close(made.frequency_bands, expected.frequency_bands, rtol=1e-14, atol=0)
 
 
-def test_axial_base_reaches_every_band():
+def test_axial_base_reaches_every_band() -> None:
     config = {"head_dim": 64, "model_type": "pixtral", "rope_parameters": {"rope_theta": 500.0}}
     bands = RotaryEncoder.from_config(config).frequency_bands[:, 0]
     expected = geometric_bands(64, base=500.0)
     torch.testing.assert_close(bands, torch.cat([expected[::2], expected[1::2]]))
 
 
-def test_mrope_sections_give_axes_of_pairs():
-    parameters = {"type": "mrope", "mrope_section": [16, 24, 24]}
+def test_mrope_sections_give_axes_of_pairs() -> None:
+    parameters: dict[str, Any] = {"type": "mrope", "mrope_section": [16, 24, 24]}
     encoder = RotaryEncoder.from_config(
         SIZES | {"rope_theta": 1e6, "rope_scaling": parameters, "model_type": "qwen2_vl"}
     )
@@ -188,7 +198,7 @@ def test_mrope_sections_give_axes_of_pairs():
     assert encoder.pair_axes == RotaryEncoder.preset("qwen3-vl-text").pair_axes
 
 
-def test_rotated_part_of_latent_attention_stands_alone():
+def test_rotated_part_of_latent_attention_stands_alone() -> None:
     config = {"qk_rope_head_dim": 64, "hidden_size": 7168, "num_attention_heads": 128}
     encoder = RotaryEncoder.from_config(config | {"rope_interleave": True})
     assert (encoder.dim, encoder.rotary_dim, encoder.pairing) == (64, 64, "interleaved")
@@ -206,16 +216,17 @@ def test_rotated_part_of_latent_attention_stands_alone():
         ({"rotary_compress": 2.0}, "rotary_compress"),
     ],
 )
-def test_key_that_is_not_understood_is_named(config, key):
+def test_key_that_is_not_understood_is_named(config: dict[str, Any], key: str) -> None:
     with pytest.raises(ValueError, match=key):
         RotaryEncoder.from_config(SIZES | config)
 
 
-def test_config_may_be_a_file_a_folder_or_an_object(tmp_path):
+def test_config_may_be_a_file_a_folder_or_an_object(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"text_config": SIZES | {"rope_theta": 5e5}}))
 
     class Config:
-        def to_dict(self):
+        def to_dict(self) -> dict[str, Any]:
+            """The configuration."""
             return SIZES | {"rope_theta": 5e5}
 
     for given in (tmp_path, tmp_path / "config.json", str(tmp_path), Config()):
