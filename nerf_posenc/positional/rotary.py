@@ -155,7 +155,8 @@ class RotaryEncoder(Rotation):
 
         The spellings of transformers 4 (``rope_theta``, ``rope_scaling``) and 5
         (``rope_parameters``) are read, with every ``rope_type``: default, linear, dynamic, yarn,
-        llama3, longrope, proportional, and axial for images.
+        llama3, longrope, proportional, and axial for images. No configuration says which columns
+        form a pair: the ``model_type`` tells, and halves are paired where it is not known.
 
         Args:
             config: mapping, path of a ``config.json`` or of the folder with it, or an object with

@@ -68,7 +68,7 @@ _YARN = frozenset({"beta_fast", "beta_slow", "mscale", "mscale_all_dim"})
 _NEIGHBORS = """
 axk1 axk2 bailing_hybrid codegen cohere cohere2 cohere2_moe deepseek_v2 deepseek_v3 deepseek_v32
 deepseek_v4 dots3_note_text ernie4_5 ernie4_5_moe glm glm4 glm4v_text glm_ocr_text glm_moe_dsa gptj
-helium hy_v4_vl_text llama4_text longcat_flash mistral_large4_text moonshine moonshine_streaming
+helium hy_v4_vl_text kimi_k2 llama4_text longcat_flash mistral_large4_text moonshine moonshine_streaming
 openai_privacy_filter pe_audio_encoder pe_audio_video_encoder pe_video_encoder roformer
 """
 _INTERLEAVED = frozenset(_NEIGHBORS.split())
@@ -188,6 +188,8 @@ def _longrope(series: _Series) -> tuple[Tensor, float]:
     is_long = series.length is not None and series.length > trained
     factors = series.required("long_factor" if is_long else "short_factor")
     scale = series.parameters.get("attention_factor")
+    if scale is None:  # Phi-3.5 MoE has a factor for each list.
+        scale = series.parameters.get("long_mscale" if is_long else "short_mscale")
     if scale is None:
         scale = longrope_scale(max(series.factor, 1.0), trained)
     return longrope_bands(series.dim, factors, base=series.base), float(scale)
@@ -207,7 +209,8 @@ _SCALINGS: dict[str, tuple[Callable[[_Series], tuple[Tensor, float]], frozenset[
     "llama3": (_llama3, frozenset({"factor", _TRAINED, "low_freq_factor", "high_freq_factor"})),
     "longrope": (
         _longrope,
-        frozenset({"factor", _TRAINED, "attention_factor", "short_factor", "long_factor"}),
+        frozenset({"factor", _TRAINED, "attention_factor", "short_factor", "long_factor"})
+        | {"short_mscale", "long_mscale"},
     ),
     "proportional": (_proportional, frozenset({"factor"})),
 }

@@ -79,6 +79,13 @@ CASES: dict[str, Any] = {
         longrope_bands(128, FACTORS[::-1]),
         longrope_scale(8.0, 4096),
     ),
+    "longrope with factors of its lists": (
+        LONGROPE
+        | {"original_max_position_embeddings": 4096, "short_mscale": 1.1, "long_mscale": 1.2},
+        4097,
+        longrope_bands(128, FACTORS[::-1]),
+        1.2,
+    ),
     "proportional": (
         {"rope_type": "proportional", "partial_rotary_factor": 0.25},
         None,
