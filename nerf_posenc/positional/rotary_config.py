@@ -68,8 +68,9 @@ _YARN = frozenset({"beta_fast", "beta_slow", "mscale", "mscale_all_dim"})
 _NEIGHBORS = """
 axk1 axk2 bailing_hybrid codegen cohere cohere2 cohere2_moe deepseek_v2 deepseek_v3 deepseek_v32
 deepseek_v4 dots3_note_text ernie4_5 ernie4_5_moe glm glm4 glm4v_text glm_ocr_text glm_moe_dsa gptj
-helium hy_v4_vl_text kimi_k2 llama4_text longcat_flash mistral_large4_text moonshine moonshine_streaming
-openai_privacy_filter pe_audio_encoder pe_audio_video_encoder pe_video_encoder roformer
+helium hy_v4_vl_text kimi_k2 llama4_text longcat_flash mistral_large4_text moonshine
+moonshine_streaming openai_privacy_filter pe_audio_encoder pe_audio_video_encoder
+pe_video_encoder roformer
 """
 _INTERLEAVED = frozenset(_NEIGHBORS.split())
 # Presets with several axes, by the type of the model.
