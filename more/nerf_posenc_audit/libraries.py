@@ -312,14 +312,16 @@ def as_text(library: str, rows: list[Row]) -> str:
         library: name of the library.
         rows: rows of `audit`.
     """
-    head = [f"{'error at':<12}{NEAR:>9,}{FAR:>10,}  half     bfloat16 autocast meta"]
+    titles = [f"{NEAR:,}", f"{FAR:,}", *(name.split()[-1] for name in list(CONDITIONS)[1:])]
+    head = ["errors up to:", "    " + "".join(f"{title:<16}" for title in titles).rstrip()]
     lines = []
     for row in rows:
         lines.append(f"{row.name}\n    {row.answer}")
         if row.errors:
             cells = [row.error("as built", NEAR), row.error("as built", FAR)]
             cells += [row.error(condition, NEAR) for condition in list(CONDITIONS)[1:]]
-            lines.append("    " + "  ".join("-" if c is None else f"{c:.1e}" for c in cells))
+            shown = ("-" if cell is None else f"{cell:.1e}" for cell in cells)
+            lines.append("    " + "".join(f"{cell:<16}" for cell in shown).rstrip())
     counts = {
         status: sum(row.status == status for row in rows)
         for status in ("named", "unnamed", "not asked", "not built", "refused")
