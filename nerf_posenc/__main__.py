@@ -1,4 +1,7 @@
-"""Print the line of code for a model or a library: ``python -m nerf_posenc find llama 3``."""
+"""Print the line of code for a model or a library, or write a preset as one file of plain torch.
+
+``python -m nerf_posenc find llama 3`` and ``python -m nerf_posenc vendor llama > rope.py``.
+"""
 
 import argparse
 import sys
@@ -13,6 +16,7 @@ from nerf_posenc.catalog.index import (
     index,
     similar_names,
 )
+from nerf_posenc.catalog.vendor import vendor
 
 _MOST_REMARK = 240
 
@@ -24,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: words of the command line; None for those that Python was started with.
 
     Returns:
-        0, or 2 if nothing is found for all of the name.
+        0, or 2 if nothing is found for all of the name, or there is no such preset.
     """
     parser = argparse.ArgumentParser(prog="python -m nerf_posenc", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -32,7 +36,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "find", help="print the line of code for a model or a library"
     )
     find_parser.add_argument("text", nargs="*", help="name to search for (default: list all)")
-    text = " ".join(parser.parse_args(arguments).text)
+    vendor_parser = commands.add_parser("vendor", help="print a preset as one file of plain torch")
+    vendor_parser.add_argument("name", help="name of a preset")
+    vendor_parser.add_argument(
+        "sizes", nargs="*", type=int, help="sizes: coordinates and bands, or the width"
+    )
+    parsed = parser.parse_args(arguments)
+    if parsed.command == "vendor":
+        return _vendor(parsed.name, parsed.sizes)
+    return _find(" ".join(parsed.text))
+
+
+def _vendor(name: str, sizes: Sequence[int]) -> int:
+    """Print the file of a preset."""
+    try:
+        print(vendor(name, *sizes), end="")
+    except (TypeError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _find(text: str) -> int:
+    """Print the lines that mention a text; of nothing, all lines."""
     encodings = find_encodings(text) if text else index()
     if not encodings:
         shorter, encodings = find_shorter(text)

@@ -28,6 +28,8 @@ DOORS: dict[frozenset[str], dict[str, str]] = {
         "nerf_posenc_app.runs.folder": "the door of run folders: no link is followed",
         "nerf_posenc_app.runs.saved": "looks whether there are runs",
         "nerf_posenc_app.runs.saved_fits": "finds checkpoints, which are read as such alone",
+        "nerf_posenc_audit.libraries": "lists the sources of an installed library",
+        "nerf_posenc_audit.mlx_models": "lists the sources of an installed library",
     },
     frozenset(
         {"write_text", "write_bytes", "mkdir", "rename", "touch", "rmtree", "unlink", "imwrite"}
@@ -65,6 +67,7 @@ DOORS: dict[frozenset[str], dict[str, str]] = {
         "nerf_posenc_app.options": "the help, in colors",
         "nerf_posenc.__main__": "names of the catalog",
         "nerf_posenc_audit.commands": "names of the catalog",
+        "nerf_posenc_audit.__main__": "names of an installed library's classes",
     },
 }
 

@@ -6,7 +6,7 @@
    phase of each pair are measured (`measurement`).
 4. The base, the order of the axes, and the factor and offset of the positions with which the
    preset has these waves (`position_transforms`).
-5. Without a preset: the measured bands, a wave for each column, or the decay of xPos.
+5. Without a preset: the measured bands.
 """
 
 import itertools
@@ -21,7 +21,6 @@ from torch import Tensor
 from nerf_posenc.catalog.presets import PRESETS, preset
 from nerf_posenc.core.columns import LAYOUTS, column_labels
 from nerf_posenc.encoders.fourier import FourierEncoder
-from nerf_posenc.encoders.random_fourier import GaussianEncoder
 from nerf_posenc.positional.rotary import RotaryEncoder
 from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
 from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder
@@ -30,14 +29,8 @@ from nerf_posenc.presets.grid import GRID
 from nerf_posenc.presets.rotary import ROTARY
 from nerf_posenc.presets.row import PresetTable
 from nerf_posenc.presets.sequence import SEQUENCE
-from nerf_posenc_audit.decay import find_decay
 from nerf_posenc_audit.lines import SAME_BAND, arguments_code, bracketed
-from nerf_posenc_audit.measurement import (
-    Waves,
-    find_rotated_pairs,
-    find_sine_pairs,
-    find_single_waves,
-)
+from nerf_posenc_audit.measurement import Waves, find_rotated_pairs, find_sine_pairs
 from nerf_posenc_audit.position_transforms import (
     Positions,
     PositionTransform,
@@ -45,6 +38,7 @@ from nerf_posenc_audit.position_transforms import (
     find_transform,
     simple_number,
 )
+from nerf_posenc_audit.series import name_bands
 from nerf_posenc_audit.tables import rotation_pairs, sinusoid_columns
 
 # Differences with which pairs are found although far positions are rounded.
@@ -203,20 +197,10 @@ class CandidateSearch:
 
     def _measured(self, arranged: dict[str, Any] | None) -> Iterator[Candidate]:
         """Encoders without a preset, from what was measured."""
-        if self._before is not None:
-            if self._pairs is not None:
-                yield from self._measured_rotation()
-            if self._num_axes == 1:
-                yield from self._decaying(self._before)
-            return
-        error = math.inf
-        if arranged is not None:
-            found = self._measured_fourier(arranged)
-            yield found
-            every = torch.arange(len(self._output))
-            error = float((found.evaluate(every) - self._output).abs().max())
-        if error > self._tolerance / 10:
-            yield from self._measured_single()
+        if self._before is not None and self._pairs is not None:
+            yield from self._measured_rotation()
+        elif arranged is not None:
+            yield self._measured_fourier(arranged)
 
     def largest_band(self) -> float:
         """Largest band of an embedding, 1 or more, in radians per unit; 1 if it is none.
@@ -259,7 +243,7 @@ class CandidateSearch:
         is_sequence = isinstance(encoder, SinusoidalEncoder)
         positions = at.axes[:, 0] if is_sequence else at.axes
         form = {(1, False): "[:, None]", (2, True): "[:, 0]"}.get((at.values.ndim, is_sequence), "")
-        is_real = isinstance(encoder, FourierEncoder | GaussianEncoder)
+        is_real = isinstance(encoder, FourierEncoder)
         if is_real and not at.values.is_floating_point():
             form += ".float()"
         line = f"{made.code}({bracketed(at.code) if form else at.code}{form})"
@@ -460,7 +444,13 @@ class CandidateSearch:
         none = PositionTransform.none(self._num_axes)
         found = find_transform(zero, wave, self._plain, self._tolerance) or none
         transform = PositionTransform(none.order, found.factor, found.offset)
-        yield self._candidate(made, transform, self._plain, "")
+        candidate = self._candidate(made, transform, self._plain, "")
+        if self._num_axes == 1:
+            slack = self._tolerance / 100 / float(self._plain.extent[0])
+            series = name_bands(arguments["bands"], slack, is_scaled=self._scale != 1)
+            if series is not None:
+                candidate = candidate._replace(name=f"{candidate.name}, {series}")
+        yield candidate
 
     def _sines_and_cosines(self) -> tuple[Waves, list[tuple[int, int]]] | None:
         """The measured waves, and the columns of the sine and the cosine of each.
@@ -531,50 +521,3 @@ class CandidateSearch:
         none = PositionTransform.none(self._num_axes)
         transform = PositionTransform(arrangement["order"], none.factor, none.offset)
         return self._candidate(made, transform, self._plain, "")
-
-    def _measured_single(self) -> Iterator[Candidate]:
-        """A wave for each column, where no pairs explain them: sines alone, bands of 0."""
-        single = find_single_waves(self._output, self._plain.axes, self._tolerance)
-        if single is None:
-            return
-        waves, coordinates = single
-        own = [column for column in range(self._width) if column not in coordinates]
-        matrix = torch.zeros(len(own), self._num_axes, dtype=torch.float64)
-        matrix[range(len(own)), waves.axis[own]] = waves.band[own] / (2 * math.pi)
-        # sin(t) is the cosine of a quarter of a cycle before.
-        offsets = waves.phase[own] / (2 * math.pi) - 0.25
-        if not own:
-            return
-        made = _Encoder.without_preset(
-            GaussianEncoder, self._num_axes, matrix=matrix, offsets=offsets
-        )
-        at = self._plain
-        found = self._candidate(made, PositionTransform.none(self._num_axes), at, "")
-        found = found._replace(handicap=2 * _WORTH_A_NAME)
-        if coordinates:
-            raw = list(coordinates)
-            order = torch.tensor(own + raw).argsort().tolist()
-            axes = [coordinates[column] for column in raw]
-            form = "" if at.values.ndim == 2 else "[:, None]"
-            evaluate = found.evaluate
-            found = found._replace(
-                line=f"torch.cat([{found.line}, {at.code}{form}[:, {axes}]], -1)[:, {order}]",
-                evaluate=lambda rows: torch.cat([evaluate(rows), at.axes[rows][:, axes]], -1)[
-                    :, order
-                ],
-            )
-        yield found
-
-    def _decaying(self, before: Tensor) -> Iterator[Candidate]:
-        """Queries or keys of xPos, whose lengths change with the position."""
-        at, positions = self._plain, self._plain.axes[:, 0]
-        for encoder, arguments, is_key in find_decay(before, self._output, positions):
-            rotate = encoder.rotate_keys if is_key else encoder.rotate
-            made = f"XPosEncoder({self._width}{arguments_code(arguments)}).{rotate.__name__}"
-            yield Candidate(
-                "XPosEncoder",
-                tuple(f"{key} {value}" for key, value in arguments.items()),
-                f"{made}(before, {bracketed(at.code)})",
-                lambda rows, rotate=rotate: rotate(before[rows], positions[rows]),  # type: ignore[misc]
-                _WORTH_A_NAME,
-            )

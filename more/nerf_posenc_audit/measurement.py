@@ -33,10 +33,6 @@ _FAR = 8
 _FRINGES = 128
 # Mean square that a right band leaves over, of waves of length 1: rounding of float32 alone.
 _RIGHT = 1e-10
-# With fewer rows a wave fits any column.
-_FEWEST_ROWS = 8
-# Gauss-Newton steps of band and phase together, from a candidate of a real wave.
-_REAL_STEPS = 12
 # Gauss-Newton steps from the best candidate band, whose phase is off by pi / 8 at most.
 _STEPS = 6
 
@@ -186,108 +182,6 @@ def find_sine_pairs(
     )
     common = float(amplitude.median())
     return pairs, common if _largest(amplitude - common) < tolerance else 1.0
-
-
-def find_single_waves(
-    output: Tensor, positions: Tensor, tolerance: float
-) -> tuple[Waves, dict[int, int]] | None:
-    """Find the wave of each column alone: of sines without cosines, and of bands of 0.
-
-    Args:
-        output: embedding, ``(length, width)``, in float64.
-        positions: ``(length, num_axes)``, in float64.
-        tolerance: largest difference that rounding explains.
-
-    Returns:
-        The wave of each column, of amplitude 1, and the axis of those columns that are coordinates
-        instead; None if a column is neither, or there are fewer than 8 rows, which any wave fits.
-    """
-    rows = _some_rows(len(output))
-    output, positions = output[rows], positions[rows]
-    if len(rows) < _FEWEST_ROWS:
-        return None
-    away = (output[:, :, None] - positions[:, None]).abs().amax(dim=0)
-    coordinates = {
-        column: int(row.argmin()) for column, row in enumerate(away) if row.min() <= tolerance
-    }
-    error = torch.full(output.shape[1:], math.inf, dtype=torch.float64)
-    error[list(coordinates)] = 0
-    found = Waves(torch.zeros_like(error).long(), *torch.zeros(2, len(error), dtype=torch.float64))
-    axes = [a for a, at in enumerate(positions.T) if at.min() < at.max()]
-    for most, axis in itertools.product((_FEW_BANDS, _MOST_BANDS), axes):
-        # All columns on few candidate bands; on many, the few that none of these explains: where
-        # most are not explained, they are no waves of single axes.
-        todo = (error > (tolerance if most == _MOST_BANDS else 0.0)).nonzero()[:, 0]
-        at = positions[:, axis]
-        if most == _MOST_BANDS and (
-            _num_bands(at, most) <= _FEW_BANDS or not 0 < len(todo) <= len(error) / 2
-        ):
-            continue
-        band, phase = _real_band_and_phase(output[:, todo], at, most)
-        off = (output[:, todo] - _unit(at[:, None] * band + phase).imag).abs().amax(dim=0)
-        better = off < error[todo]
-        chosen = todo[better]
-        error[chosen], found.axis[chosen] = off[better], axis
-        found.band[chosen], found.phase[chosen] = band[better], phase[better]
-    return None if bool((error > tolerance).any()) else (found, coordinates)
-
-
-def _real_band_and_phase(columns: Tensor, at: Tensor, most: int) -> tuple[Tensor, Tensor]:
-    """Band and phase at 0 of the sine of amplitude 1 that each column is nearest to.
-
-    Args:
-        columns: ``(num_rows, num_columns)``.
-        at: positions along one axis, ``(num_rows,)``.
-        most: number of candidate bands, at most.
-    """
-    extent, middle = float(at.max() - at.min()), float(at.mean())
-    centered = at - middle
-    # Bands of one sign, a quarter of a cycle over the extent apart: a real wave has no other.
-    omegas = torch.arange(_num_bands(at, most) // 2 + 1).double() * math.pi / (2 * extent)
-    least = torch.full(columns.shape[1:], math.inf, dtype=torch.float64)
-    band, phase = torch.zeros(2, columns.shape[1], dtype=torch.float64)
-    for part in omegas.split(_BANDS_AT_ONCE):
-        angles = part[:, None] * centered
-        wave = _unit(angles)
-        sine, cosine = wave.imag, wave.real
-        # Normal equations of a sin + b cos for each band and column.
-        ss, cc = sine.square().sum(1, keepdim=True), cosine.square().sum(1, keepdim=True)
-        sc = (sine * cosine).sum(1, keepdim=True)
-        on_sine, on_cosine = sine @ columns, cosine @ columns
-        # A band of 0 has no sine, and its part stays 0.
-        inverse = 1 / (ss * cc - sc.square()).clamp(min=1e-9)
-        a = (on_sine * cc - on_cosine * sc) * inverse
-        b = (on_cosine * ss - on_sine * sc) * inverse
-        angle = torch.where(ss > 0, torch.atan2(b, a), torch.asin((on_cosine / cc).clamp(-1, 1)))
-        # What is left over where the amplitude is 1, less the squares of the column itself.
-        a, b = _unit(angle).real, _unit(angle).imag
-        left = a * a * ss + 2 * a * b * sc + b * b * cc - 2 * (a * on_sine + b * on_cosine)
-        height, index = left.min(dim=0)
-        better = height < least
-        least = torch.where(better, height, least)
-        band = torch.where(better, part[index], band)
-        phase = torch.where(better, angle.gather(0, index[None])[0], phase)
-    band, phase = _refined_sine(columns, centered, band, phase)
-    return band, phase - band * middle
-
-
-def _refined_sine(
-    columns: Tensor, centered: Tensor, band: Tensor, phase: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Gauss-Newton steps of the band and the phase of sines of amplitude 1."""
-    extent = float(centered.max() - centered.min())
-    for _ in range(_REAL_STEPS):
-        wave = _unit(centered[:, None] * band + phase)
-        slope, left = wave.real, columns - wave.imag
-        by_band = slope * centered[:, None]
-        # A damping keeps the step of a column that hardly moves small.
-        pp, bb, pb = slope.square().sum(0), by_band.square().sum(0), (slope * by_band).sum(0)
-        gp, gb = (slope * left).sum(0), (by_band * left).sum(0)
-        pp, bb = pp + 1e-12, bb + 1e-12 * extent**2
-        determinant = pp * bb - pb.square()
-        phase = phase + (gp * bb - gb * pb) / determinant
-        band = band + (gb * pp - gp * pb) / determinant
-    return band, phase
 
 
 def _some_rows(length: int) -> Tensor:

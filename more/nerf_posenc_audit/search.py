@@ -13,6 +13,7 @@ from torch import Tensor
 
 from nerf_posenc.catalog.index import imports_of
 from nerf_posenc.core.encoder import require_tensor
+from nerf_posenc_audit.asking import ask
 from nerf_posenc_audit.candidates import Candidate, CandidateSearch
 
 # Positions at which a module is asked.
@@ -79,7 +80,7 @@ def identify(
         output: output of the other implementation, ``(length, width)``: one head of one sequence.
             20 positions are enough; on a grid of as many rows as columns axis orders may look
             alike. Or a module or function that gives it for positions, which are 0 to 63 if none
-            are given.
+            are given; one that takes more or returns cosines and sines is called as `ask` does.
         before: the query that became ``output``.
         shape: sizes of the grid that the tokens come from, row by row: ``(length,)``,
             ``(rows, columns)`` or ``(frames, rows, columns)``; None with neither positions nor
@@ -107,16 +108,11 @@ def identify(
     """
     if callable(output) and not isinstance(output, Tensor):
         positions = torch.arange(_ASKED) if positions is None else positions
-        with torch.no_grad():
-            output = output(positions)
-    if isinstance(output, np.ndarray):
-        output = torch.from_numpy(output)
-    if isinstance(before, np.ndarray):
-        before = torch.from_numpy(before)
-    require_tensor(output, "output")
-    assert isinstance(output, Tensor)
-    if before is not None:
-        require_tensor(before, "before")
+        output = _called(output, positions)
+        if isinstance(output, Match):
+            return [output]
+    output = _as_tensor(output, "output")
+    before = None if before is None else _as_tensor(before, "before")
     if shape is None and positions is None and before is None:
         # A table of positions, the most usual of all.
         shape = (len(output),)
@@ -155,6 +151,27 @@ def identify(
         size = search.largest_band() if before is None else float(before.abs().max())
         tolerance += torch.finfo(torch.float32).eps * float(positions.abs().max()) * size
     return _nearest(output, candidates, count, tolerance)
+
+
+def _as_tensor(values: Any, name: str) -> Tensor:
+    """An array as a tensor."""
+    values = torch.from_numpy(values) if isinstance(values, np.ndarray) else values
+    require_tensor(values, name)
+    assert isinstance(values, Tensor)
+    return values
+
+
+def _called(module: Callable[..., Any], positions: Tensor) -> Any:
+    """What a module gives for positions; a match where it takes or returns something else."""
+    try:
+        with torch.no_grad():
+            output = module(positions)
+    except Exception:
+        output = None
+    if isinstance(output, Tensor | np.ndarray):
+        return output
+    answer = ask(module)
+    return Match(answer.name, (), answer.line, answer.unseen)
 
 
 def _nearest(

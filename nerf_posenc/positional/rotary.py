@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from torch import Tensor
 from nerf_posenc.core.bands import geometric_bands
 from nerf_posenc.core.encoder import checked_order, format_values, require_counts
 from nerf_posenc.core.sinusoids import SinCos
+from nerf_posenc.positional.rotary_config import rotary_arguments
 from nerf_posenc.positional.rotation import PAIRINGS, Pairing, Rotation
 from nerf_posenc.presets.rotary import ROTARY
 
@@ -140,6 +142,41 @@ class RotaryEncoder(Rotation):
         dim = row.dims.get(name) if dim is None else dim
         sized = overrides if dim is None else {"dim": dim, **overrides}
         return cls(**row.arguments_with(**sized))
+
+    @classmethod
+    def from_config(
+        cls,
+        config: Mapping[str, Any] | str | Path | Any,
+        *,
+        layer_type: str | None = None,
+        length: int | None = None,
+    ) -> "RotaryEncoder":
+        """Make the rotary embedding that a model's configuration describes.
+
+        The spellings of transformers 4 (``rope_theta``, ``rope_scaling``) and 5
+        (``rope_parameters``) are read, with every ``rope_type``: default, linear, dynamic, yarn,
+        llama3, longrope, proportional, and axial for images. No configuration says which columns
+        form a pair: the ``model_type`` tells, and halves are paired where it is not known.
+
+        Args:
+            config: mapping, path of a ``config.json`` or of the folder with it, or an object with
+                ``to_dict``. Of a composite configuration the language model's part is read; give
+                ``config["vision_config"]`` for that of images.
+            layer_type: type of the layers, such as ``"sliding_attention"``, where each has rope
+                parameters of its own.
+            length: length of the sequences, for ``"dynamic"`` and ``"longrope"``, whose bands
+                depend on it; None is the trained length.
+
+        Raises:
+            ValueError: If a key about the rotation is not understood, or one that is needed is
+                missing; the message names it.
+
+        Examples:
+            >>> config = {"hidden_size": 4096, "num_attention_heads": 32, "rope_theta": 5e5}
+            >>> RotaryEncoder.from_config(config)
+            RotaryEncoder(dim=128, axis_dims=(128,), pairing='half', base=500000)
+        """
+        return cls(**rotary_arguments(config, layer_type=layer_type, length=length))
 
     @property
     def frequency_bands(self) -> Float[Tensor, "num_pairs 1"]:

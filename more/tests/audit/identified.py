@@ -43,16 +43,6 @@ def embedded(encoder: Any, positions: Tensor, **given: Any) -> dict[str, Any]:
     return {"output": encoder(positions), **(given or {"positions": positions})}
 
 
-# Bands of no series.
-phased = torch.tensor([1.0, 2.7, 5.1, 9.3])
-
-
-def waves(x: Tensor, bands: Tensor) -> Tensor:
-    """Sine and cosine of each coordinate on each band."""
-    angles = x[..., None] * bands
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
-
-
 def reals(count: int, num_axes: int, largest: float = 1.0) -> Tensor:
     """Real coordinates."""
     return (torch.rand(count, num_axes) * 2 - 1) * largest
@@ -136,8 +126,6 @@ ROTATIONS: dict[str, Callable[[], dict[str, Any]]] = {
     "hunyuan-image-3": lambda: rotated(
         RotaryEncoder(64, 2, pair_axes=(0, 1) * 16, pairing="half"), grid(4, 5) + 0.5
     ),
-    "audiocraft xpos": lambda: decayed(1.0),
-    "audiocraft xpos, keys": lambda: decayed(-1.0),
     "timesformer-pytorch": lambda: rotated(
         RotaryEncoder(32, 2, bands=linear_bands(8, first=pi, last=5 * pi)),
         torch.cartesian_prod(torch.linspace(-1, 1, 5), torch.linspace(-1, 1, 7)),
@@ -146,20 +134,6 @@ ROTATIONS: dict[str, Callable[[], dict[str, Any]]] = {
         RotaryEncoder(128, axis_dims=(96,), pairing="half", scale=1.19), torch.arange(60)
     ),
 }
-
-
-def decayed(sign: float) -> dict[str, Any]:
-    """Rotated pairs that AudioCraft's XPos multiplies by decay_rates ** (position / 512)."""
-    positions, before = torch.arange(40), torch.randn(40, 32)
-    rates = (torch.arange(16) / 16 + 0.4) / 1.4
-    decay = rates ** (sign * positions[:, None] / 512)
-    angles = positions[:, None] * 10_000.0 ** (-torch.arange(16) / 16)
-    pairs = torch.view_as_complex(before.unflatten(-1, (16, 2))) * torch.polar(decay, angles)
-    return {
-        "output": torch.view_as_real(pairs).flatten(-2),
-        "before": before,
-        "positions": positions,
-    }
 
 
 EMBEDDINGS: dict[str, Callable[[], dict[str, Any]]] = {
@@ -187,10 +161,6 @@ EMBEDDINGS: dict[str, Callable[[], dict[str, Any]]] = {
     ),
     "petr": lambda: embedded(
         lambda x: GridSinusoidalEncoder(48, 3)(2 * pi * x[:, [1, 0, 2]]), torch.rand(40, 3)
-    ),
-    "3detr": lambda: embedded(
-        lambda x: GridSinusoidalEncoder(32, 3, axis_dims=(12, 10, 10))(2 * pi * x),
-        torch.rand(40, 3),
     ),
     "edm endpoint": lambda: embedded(
         SinusoidalEncoder(
@@ -220,7 +190,6 @@ EMBEDDINGS: dict[str, Callable[[], dict[str, Any]]] = {
     "signed bands": lambda: embedded(
         FourierEncoder(1, bands=torch.tensor([1.0, -2.0, 3.0]), phases=("cos", "sin")), reals(60, 1)
     ),
-    "bands of its own for each axis": lambda: embedded(FourierEncoder(2, (3, 5)), reals(50, 2)),
     "descending positions": lambda: embedded(
         lambda x: SinusoidalEncoder(64)(48 - x), torch.arange(97), shape=(97,)
     ),
@@ -228,50 +197,6 @@ EMBEDDINGS: dict[str, Callable[[], dict[str, Any]]] = {
         lambda x: SinusoidalEncoder(32, base=2056.0, split=True)(x * pi),
         torch.arange(128),
         shape=(128,),
-    ),
-    "cotracker, a band of 0": lambda: embedded(
-        lambda x: torch.cat([waves(x, 125.0 * torch.arange(8.0)), x], -1), 0.05 * torch.rand(40, 2)
-    ),
-    "flowformer": lambda: embedded(
-        lambda x: torch.cat(
-            [
-                wave(3.14 * x[:, axis, None] * torch.arange(8) / 200)
-                for axis in (0, 1)
-                for wave in (torch.sin, torch.cos)
-            ],
-            dim=-1,
-        ),
-        60 * torch.rand(40, 2),
-    ),
-    "tgn, cosines alone": lambda: embedded(
-        lambda x: torch.cos(x[:, None] * 10.0 ** -torch.linspace(0, 9, 20).double()),
-        1e4 * torch.rand(60).double(),
-    ),
-    "unidepth, sines alone": lambda: embedded(
-        lambda x: torch.sin(x[..., None] * (pi * 320 ** torch.linspace(0, 1, 12))).flatten(1),
-        reals(60, 2),
-    ),
-    "sines of whole positions": lambda: embedded(
-        lambda x: torch.sin(x[:, None] * torch.tensor([0.9, 0.71, 0.33, 0.05])), torch.arange(50)
-    ),
-    "a phase of all waves": lambda: embedded(
-        lambda x: torch.cat(
-            [wave(x[:, None] * phased + 0.3) for wave in (torch.sin, torch.cos)], -1
-        ),
-        3 * torch.rand(50),
-    ),
-    "regtr, zeros behind": lambda: embedded(
-        lambda x: F.pad(GridSinusoidalEncoder(60, 3)(2 * pi * x), (0, 4)), torch.rand(50, 3)
-    ),
-    "genie, a band for each column": lambda: embedded(
-        lambda x: torch.stack(
-            [
-                (torch.cos if j % 2 else torch.sin)(x * pi * 256 ** (-2 * (j + j % 2) / 34))
-                for j in range(34)
-            ],
-            dim=-1,
-        ),
-        torch.arange(50).double(),
     ),
     "x-transformers": lambda: embedded(
         lambda x: 64**-0.5 * SinusoidalEncoder.preset("xlnet", 64)(x), torch.arange(50), shape=(50,)

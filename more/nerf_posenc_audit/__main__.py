@@ -1,0 +1,82 @@
+"""Ask a library or a module what it computes: ``python -m nerf_posenc_audit transformers``.
+
+``python -m nerf_posenc_audit check package.module:ClassName --config config.json`` says where one
+class differs from a configuration, or with ``--preset llama3`` from a preset.
+"""
+
+import argparse
+import importlib
+import json
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from nerf_posenc.positional.rotary_config import read_config
+from nerf_posenc_audit.asking import check
+from nerf_posenc_audit.libraries import as_json, as_text, audit, build
+from nerf_posenc_audit.probe import NotAskableError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Args:
+        arguments: words of the command line; None for those that Python was started with.
+
+    Returns:
+        0; 1 if the class differs from what is expected; 2 if it cannot be asked.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    warnings.simplefilter("ignore")  # Those of the libraries that are asked.
+    try:
+        return _check(words[1:]) if words[:1] == ["check"] else _library(words)
+    except (ImportError, NotAskableError, OSError, TypeError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _library(words: list[str]) -> int:
+    """Print the table of a library."""
+    parser = argparse.ArgumentParser(prog="python -m nerf_posenc_audit", description=__doc__)
+    parser.add_argument("library", help="name of an installed library, or of a package in it")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parsed = parser.parse_args(words)
+    rows = list(audit(parsed.library))
+    if parsed.json:
+        print(json.dumps(as_json(parsed.library, rows)))
+    else:
+        print(as_text(parsed.library, rows))
+    return 0
+
+
+def _check(words: list[str]) -> int:
+    """Print where a class or a function differs."""
+    parser = argparse.ArgumentParser(prog="python -m nerf_posenc_audit check")
+    parser.add_argument("name", help="package.module:ClassName, or a function")
+    expected = parser.add_mutually_exclusive_group(required=True)
+    expected.add_argument("--config", help="path of a config.json")
+    expected.add_argument("--preset", help="name of a preset")
+    parser.add_argument("--layer-type", help="type of the layers, such as sliding_attention")
+    parsed = parser.parse_args(words)
+    module_name, _, name = parsed.name.partition(":")
+    if not name:
+        raise ValueError(f"give package.module:ClassName; got {parsed.name!r}")
+    module = importlib.import_module(module_name)
+    made = getattr(module, name, None)
+    if made is None:
+        raise ValueError(f"{module_name} has no {name!r}")
+    if isinstance(made, type):
+        made = _built(made, module, parsed.config)
+    verdict = check(made, against=parsed.config or parsed.preset, layer_type=parsed.layer_type)
+    print(verdict)
+    return 0 if verdict.is_right else 1
+
+
+def _built(made: type, module: Any, config: str | None) -> Any:
+    """Build a class from the configuration, where it takes one, else from usual sizes."""
+    return build(made, module, values=None if config is None else read_config(config))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
