@@ -81,7 +81,7 @@ def fit(
     quiet: bool = False,
     **options: Any,
 ) -> FittedRun:
-    """Fit data from Python: the experiment of the command line, with values for words.
+    """Fit data from Python: the experiment of the command line, with values of Python.
 
     Args:
         encodings: names of the encodings to fit, or classes of modules of yours, with `out_dim`;

@@ -12,7 +12,9 @@ import inspect
 import io
 import math
 import re
+import shutil
 import sys
+import textwrap
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -20,7 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Optional, TypeVar
 
 import tyro
-from tyro import _strings as tyro_strings
+from tyro import _docstrings as tyro_docstrings
 
 from nerf_posenc.core.encoder import unknown_name
 from nerf_posenc.plugins import how_to_install
@@ -125,7 +127,7 @@ class CommonOptions:
     """Options of all kinds of data."""
 
     encodings: Resolved[tuple[str, ...]] = UNSET
-    """Encodings to fit, of those above; FILE.py:CLASS is an encoding or network of your own."""
+    """Encodings to fit; FILE.py:CLASS is an encoding or a network of your own."""
 
     width: Annotated[int | None, Range(1, 1 << 14)] = None
     """Units per hidden layer (default: set by data and encoding)."""
@@ -149,7 +151,7 @@ class CommonOptions:
     """Random seed of the initial weights and the batches."""
 
     num_seeds: Annotated[int, Range(1, 100), tyro.conf.arg(name="seeds")] = 1
-    """Repeat each fit with N seeds and report the mean (of --task, the median)."""
+    """Repeat each fit with N seeds and report the mean (of tasks, the median)."""
 
     device: str = "auto"
     """Device to compute on: auto, cpu, cuda, cuda:N or mps."""
@@ -414,13 +416,15 @@ def _tidy_help() -> Iterator[None]:
     Line breaks within a paragraph are removed as well: tyro keeps those of indented docstrings and
     then wraps the lines again.
     """
-    printed, join_lines = io.StringIO(), tyro_strings.remove_single_line_breaks
-    tyro_strings.remove_single_line_breaks = _joined_lines
+    printed, parse = io.StringIO(), tyro_docstrings.parse_docstring_from_object
+    tyro_docstrings.parse_docstring_from_object = functools.lru_cache(
+        lambda declared: {name: " ".join(text.split()) for name, text in parse(declared).items()}
+    )
     try:
         with contextlib.redirect_stdout(printed):
             yield
     finally:
-        tyro_strings.remove_single_line_breaks = join_lines
+        tyro_docstrings.parse_docstring_from_object = parse
         # It may go on in the next line of a box, whose frame stays.
         blank = re.sub(
             r"\(default:(\s*│\n│)?\s*(None|False|)\)",
@@ -429,19 +433,24 @@ def _tidy_help() -> Iterator[None]:
         )
         # Without the lines that had nothing else.
         lines = re.sub(r"\n[│ ]+(?=\n)", "", blank).splitlines()
-        print("".join(f"{line}\n" for line in _arranged(lines)), end="")
+        print("".join(f"{line}\n" for line in _arranged(_wrapped(lines))), end="")
 
 
-def _joined_lines(helptext: str) -> str:
-    return re.sub(r"(?<=\S)\n {4}(?=\S)", " ", helptext)
+def _wrapped(lines: Sequence[str]) -> list[str]:
+    """Lines of a help with its text above the options wrapped, which tyro leaves as it is."""
+    width = shutil.get_terminal_size().columns
+    box = next((i for i, line in enumerate(lines) if re.match(r"\W+\w+", line)), len(lines))
+    texts = [textwrap.wrap(line, width) or [""] for line in lines[:box]]
+    return [line for text in texts for line in text] + list(lines[box:])
 
 
 def _arranged(lines: Sequence[str]) -> list[str]:
     """Lines of a help: options of the data first, those of folder and screen last."""
+    lines = [_without_braces(line) for line in lines]
     box = next((i for i, line in enumerate(lines) if re.match(r"\W+options\b", line)), len(lines))
-    heads = [i for i in range(box, len(lines)) if re.match(r"[│ ] +-", lines[i])]
+    heads = [i for i in range(box, len(lines)) if re.match(r"[│ ] -", lines[i])]
     if not any("--encodings" in lines[i] for i in heads):
-        return list(lines)
+        return lines
     end = next((i for i in range(heads[-1] + 1, len(lines)) if lines[i][2:3] != " "), len(lines))
     blocks = [lines[i:j] for i, j in zip(heads, [*heads[1:], end], strict=True)]
     names, data = list(option_names(CommonOptions)), lines[0].split("[")[0].split()[-1]
@@ -455,7 +464,7 @@ def _arranged(lines: Sequence[str]) -> list[str]:
 
     arranged: list[str] = []
     for number, title in enumerate(("", "", "training", "run folder and screen")):
-        own = [_without_braces(line) for each in blocks if group(each) == number for line in each]
+        own = [line for each in blocks if group(each) == number for line in each]
         frame = "│" if own and own[0].startswith("│") else " "
         width = len(own[0]) if own else 0
         arranged += [f"{frame} {title}:".ljust(width - 1) + frame] if title and own else []
@@ -465,6 +474,12 @@ def _arranged(lines: Sequence[str]) -> list[str]:
 
 def _without_braces(line: str) -> str:
     """A line of the help with ``STR ...`` for ``{[STR [STR ...]]}``, as wide as it was."""
+    is_usage = not line.startswith((" ", "│"))
+
+    def plural(found: re.Match[str]) -> str:
+        return f"{found[1]} ...".ljust(0 if is_usage else len(found[0]))
+
+    line = re.sub(r"\[\[(\w+) \[\w+ \.\.\.\]\]\]", plural, line)
     plain = re.sub(r"(?<=--)([\w-]+) \{\[(\w+) \[\w+ \.\.\.\]\]\}", r"\1 \2 ...", line)
     plain = re.sub(r"(?<=--)([\w-]+) \{([^}]*)\}", r"\1 \2", plain)
     end = len(line.rstrip()) if line.endswith("│") else len(line)
@@ -478,6 +493,10 @@ def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
     def record(*args: Any, **kwargs: Any) -> Any:
         return args, kwargs
 
+    # The descriptions of arguments in one line each, which the help wraps.
+    record.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    del record.__wrapped__
+    record.__doc__ = re.sub(r"(?<=\S)\n {12}(?=\S)", " ", function.__doc__ or "")
     return record
 
 

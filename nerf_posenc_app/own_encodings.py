@@ -28,6 +28,8 @@ from nerf_posenc_app.options import CommonOptions, UsageError
 
 _NAMED = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
 
+_NO_NETWORK = "computes no values; a network takes in_dim, out_dim, width, depth"
+
 Options = TypeVar("Options", bound=CommonOptions)
 
 
@@ -160,7 +162,7 @@ def _added(name: str, value: Any, file: Path | None, given: str) -> str:
         raise UsageError(f"{given}: there is an encoding {name} already; rename yours")
     if _is_network(value):
         network = NetworkRecipe(title=f"The network {name}", build=_network_builder(value))
-        features = _try(name, partial(_network_values, network), "computes no values", given)
+        features = _try(name, partial(_network_values, network), _NO_NETWORK, given)
         NETWORKS[name] = network
     else:
         recipe = as_recipe(value)

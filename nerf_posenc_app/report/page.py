@@ -7,7 +7,7 @@ a function that prepares it.
 
 import base64
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -168,7 +168,7 @@ def write_page(
         rows=[_row(r, results, measures, about.groups) for r in results],
         fitted="" if about.groups else fitted_line(results, about.run),
         csv=_csv(results, measures, about),
-        images=_images(first, scale),
+        images=_images(first, scale, results),
         mu=next((view.mu for r in results for view in r.blocks(View) if view.mu), None),
         opened={"whole": opened[0], "detail": opened[1]},
         tiles=None if tiles is None else tiles.as_json(),
@@ -345,12 +345,16 @@ def _opened(shown: Sequence[Panel]) -> tuple[int, int, int]:
     return whole, detail if len(shown[chosen].fits) > 1 else whole, chosen
 
 
-def _images(shown: Sequence[Panel], scale: float) -> list[dict[str, Any]]:
+def _images(
+    shown: Sequence[Panel], scale: float, results: Sequence[Result]
+) -> list[dict[str, Any]]:
     """All images of the page, each whole one before its part."""
+    # A fit of several seeds shows the first, and the table has their mean.
+    repeated = {result.label for result in results if len(result.evaluation.by_seed) > 1}
     images: list[dict[str, Any]] = []
     for panel in shown:
         whole = len(images)
-        images += [_shown(panel, scale, part, whole) for part in _parts(panel)]
+        images += [_shown(panel, scale, part, whole, repeated) for part in _parts(panel)]
     return images
 
 
@@ -366,7 +370,9 @@ def _frame(window: Window, original: Tensor) -> list[float]:
     ]
 
 
-def _shown(panel: Panel, scale: float, part: _Part, whole: int) -> dict[str, Any]:
+def _shown(
+    panel: Panel, scale: float, part: _Part, whole: int, repeated: Collection[str]
+) -> dict[str, Any]:
     original = part.image(panel.original)
     height, width, _ = original.shape
     near = dict(zip(panel.depths, nearness(list(panel.depths.values())), strict=True))
@@ -377,7 +383,8 @@ def _shown(panel: Panel, scale: float, part: _Part, whole: int) -> dict[str, Any
         decibels = psnr_from_mse(panel.mse(name, part.window))
         entry = {
             "name": name,
-            "score": f"{score_text(decibels, 1)} dB",
+            "score": f"{score_text(decibels, 1)} dB"
+            + (" by the first seed" if name in repeated else ""),
             "url": fitted,
             "error": webp_url(color_mapped(error, "magma"), 80),
         }

@@ -21,7 +21,7 @@ from nerf_posenc_app.values.names import SEED
 from nerf_posenc_app.values.results import Result
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Shaped
+    from jaxtyping import Bool, Float, Num, Shaped
 
 _OCTAVES = (
     "Octave k is detail about 1/2^k of the image wide, at frequencies around 2^k π rad per unit. "
@@ -46,7 +46,7 @@ class Panel:
         depths: depths by the name of the fit, NaN for empty pixels.
         bands: frequency bands of the encodings, in rad per unit of the image plane.
         is_section: whether it cuts through the data.
-        scored: pixels that the scores are of; None for all.
+        scored: weight of each pixel in the scores; None for 1 everywhere.
     """
 
     title: str
@@ -55,7 +55,7 @@ class Panel:
     depths: Mapping[str, Float[Tensor, "height width"]]
     bands: Sequence[float]
     is_section: bool = False
-    scored: Bool[Tensor, "height width"] | None = None
+    scored: Num[Tensor, "height width"] | Bool[Tensor, "height width"] | None = None
 
     def mse(self, name: str, window: Window = (slice(None), slice(None))) -> float:
         """Mean squared error of a fit in a part of the image; NaN where nothing is scored."""

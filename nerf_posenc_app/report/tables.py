@@ -110,7 +110,9 @@ def _how(details: Mapping[str, Any]) -> str:
     known = {key: value for key in PER_FIT if (value := details.get(key)) is not None}
     parts = []
     if "network" in known:
-        parts.append(f"{known['network']} network")
+        # One of the user's own may be called so already.
+        network = str(known["network"])
+        parts.append(network if network.lower().endswith("network") else f"{network} network")
     if "width" in known:
         layers = f"{known['depth']} x {known['width']}" if "depth" in known else known["width"]
         parts.append(f"{layers} units")

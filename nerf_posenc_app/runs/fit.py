@@ -83,7 +83,10 @@ def _options(given: Mapping[str, Any]) -> tuple[type[Kind[Any]], CommonOptions]:
         raise UsageError(f"fit needs data: give one of {', '.join(KINDS)}, as in fit(image=pixels)")
     if given[chosen[0]] is None:
         raise UsageError(f"--{chosen[0]} is None: was the file not found?")
-    kind, values = KINDS[chosen[0]], dict(given)
+    kind = KINDS[chosen[0]]
+    # An argument that is left at its default does not rule out another name of its option.
+    values = {name: value for name, value in given.items() if not _is_default(kind, name, value)}
+    values[chosen[0]] = given[chosen[0]]
     if values.get("encodings") is not None:
         if isinstance(values["encodings"], str | type) or not isinstance(
             values["encodings"], Iterable

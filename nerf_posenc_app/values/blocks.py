@@ -14,7 +14,7 @@ from torch import Tensor
 from nerf_posenc.fits import ImageFit
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int, Shaped
+    from jaxtyping import Bool, Float, Int, Num, Shaped
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class View:
         depth: depth of each pixel, above 0, NaN where it is empty; None for an image.
         bands: frequency bands of the encoding, in rad per unit of the image plane.
         is_section: whether it cuts through the data, so that the page opens on another view.
-        scored: pixels that the scores are of; None for all.
+        scored: weight of each pixel in the scores; None for 1 everywhere.
         mu: strength of the mu-law that its values are linear light by; None for others.
     """
 
@@ -38,7 +38,7 @@ class View:
     depth: Float[Tensor, "height width"] | None = None
     bands: Sequence[float] = ()
     is_section: bool = False
-    scored: Bool[Tensor, "height width"] | None = None
+    scored: Num[Tensor, "height width"] | Bool[Tensor, "height width"] | None = None
     mu: float | None = None
 
 

@@ -259,7 +259,9 @@ class ImageKind(CoordinateKind[ImageOptions]):
             return_freed_memory()
         bands = frequency_bands(encoder_of(fit.model))
         blocks: list[Block] = [view_of(self.image, values, self.title, bands)]
-        if not self.image.is_large and self.image.tone is None:
+        # The page has no mask to lay over what a network computes.
+        has_mask = self.image.valid is not None
+        if not (self.image.is_large or self.image.tone or has_mask):
             model = CoordinateModel(**fit.problem.description["options"])
             blocks.append(network_of(self.image, fit.model, model, self.title))
         return Evaluation(scores, blocks)

@@ -27,8 +27,8 @@ class ImageOptions(PixelOptions):
     """Fit an image without and with an encoding.
 
     Encodings: none fourier gaussian hash lines; networks that need no encoding: siren finer
-    gauss wire mfn. The default is none fourier hash; auto fits none and the encoding that is
-    best in short fits.
+    gauss wire mfn. The default is none fourier hash, with --bands without hash and
+    for pixels that are not fitted also gaussian; auto fits none and what is best in short fits.
 
     Example: train_fit.py --image photo.jpg --bands 10
     """
@@ -99,6 +99,8 @@ class ImageOptions(PixelOptions):
         super().check()
         require("" not in (self.image, *(self.images or ())), "--image needs a path or a name")
         require(self.images != (), "--images needs a path or a name")
+        for option, values in (("--bands", self.num_bands), ("--sigma", self.sigma)):
+            require(values != (), f"{option} needs a number, several numbers or auto")
         require(
             self.max_resolution is None or "hash" in names,
             "--max-resolution is for the encoding hash; add hash to --encodings",

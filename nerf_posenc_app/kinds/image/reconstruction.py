@@ -72,7 +72,7 @@ def view_of(image: Image, values: Tensor, title: str, bands: Sequence[float] = (
         truth,
         values,
         bands=bands,
-        scored=scored_pixels(image),
+        scored=image.evaluated.weights,
         mu=None if image.tone is None else image.tone.mu,
     )
 

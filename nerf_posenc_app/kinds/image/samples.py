@@ -34,7 +34,7 @@ def weighted(options: ImageOptions, image: Image) -> Image:
         # The colors before they were blended with white.
         image, pixel_weights = _straight(options, image)
     elif options.mask is not None:
-        pixel_weights = _mask(options.mask, options.max_pixels)
+        pixel_weights = _mask(options.mask, "--mask", options.max_pixels)
     if pixel_weights is not None:
         _require_size(pixel_weights, image, f"--mask {options.mask}")
     if options.weights is not None:
@@ -123,12 +123,12 @@ def _straight(options: ImageOptions, image: Image) -> tuple[Image, Tensor]:
     return straight, opacity
 
 
-def _mask(file: str, max_pixels: int) -> Tensor:
+def _mask(file: str, option: str, max_pixels: int) -> Tensor:
     """Mask of a gray image or an array: 1 where it is above a half, else 0."""
     if isinstance(file, InMemory):
         return read_mask(weights_in_memory(file.values), "a mask").float()
-    require(Path(file).is_file(), f"--mask or --observed {file}: there is no such file")
-    return read_mask(Path(file), f"--mask {file}", max_pixels=max_pixels).float()
+    require(Path(file).is_file(), f"{option} {file}: there is no such file")
+    return read_mask(Path(file), f"{option} {file}", max_pixels=max_pixels).float()
 
 
 def _require_size(weights: Tensor, image: Image, what: str) -> None:
@@ -146,7 +146,7 @@ def _observed(options: ImageOptions, image: Image) -> Tensor:
     generator = torch.Generator().manual_seed(options.seed)
     share = None if isinstance(asked, InMemory) else _share(asked.removeprefix(_COLUMNS))
     if share is None:
-        mask = _mask(asked, options.max_pixels)
+        mask = _mask(asked, "--observed", options.max_pixels)
         # Reduced like the image: a pixel is observed if all of its area is.
         kept = resize_area(mask[..., None], max(image.size))[..., 0] > 1 - _ROUNDING
         _require_size(kept, image, f"--observed {asked}")
