@@ -102,7 +102,7 @@ class PhotosKind(ViewsKind[PhotosOptions]):
         if config.exposure or not varies:
             return config
         config.log(
-            "exposure the same points differ by {self._brightness_spread:.0%} in brightness "
+            f"exposure the same points differ by {self._brightness_spread:.0%} in brightness "
             "between photographs; one gain per photograph is learned"
         )
         return replace(config, exposure=True)

@@ -143,7 +143,7 @@ def test_poses_of_which_nothing_is_known_begin_as_one_in_world_coordinates() -> 
     options = ["--refine-poses", "--unknown-poses", "--out", "run", *RUN, "--steps", "12"]
     assert train_fit.main([*data, *options]) == 0
     page = Path("run/report.html").read_text()
-    assert "all training views began at one pose" in page.lower()
+    assert "all training views started at one pose" in page.lower()
     # Twelve steps are too few.
     assert "did not find the poses" in page
     fit = load_fit("run/fits/hash.safetensors")

@@ -38,9 +38,8 @@ RUNS = {
         pytest.param("held-out", 2, marks=pytest.mark.slow),
         pytest.param("images", 5, marks=pytest.mark.slow),
         pytest.param("scene", 4, marks=pytest.mark.slow),
-        # While poses are searched for, and while they stand still.
+        # While poses are searched for.
         pytest.param("poses", 1, marks=pytest.mark.slow),
-        pytest.param("poses", 3, marks=pytest.mark.slow),
     ],
 )
 def test_a_run_that_is_resumed_has_the_bits_of_one_that_was_not_interrupted(

@@ -96,7 +96,7 @@ def test_photographs_without_a_camera_are_named_with_the_reason(
     assert capture.num_photos == 17
     for name, reason in {
         "black.jpg": "it is black",
-        "blurred.jpg": "blurred, or nothing to see",
+        "blurred.jpg": "it is blurred or shows little texture",
         "another.jpg": "too little in common",
         "small.jpg": "it is 400 x 200, the others are 400 x 300",
         "damaged.jpg": "damaged.jpg",
@@ -150,7 +150,7 @@ def test_masks_are_copied_where_colmap_looks_and_rotated_with_their_photographs(
     assert capture_folder(taken, Path()) != without
     iio.imwrite(taken / "masks" / "1.png", np.full((9, 9), 255, dtype=np.uint8))
     (tmp_path / "other" / "images").mkdir(parents=True)
-    with pytest.raises(SceneError, match=r"1.png is not of the size of its photograph"):
+    with pytest.raises(SceneError, match=r"1.png does not have the size of its upright photograph"):
         _copy(files, tmp_path / "other" / "images", 60, 10_000)
 
 
@@ -197,7 +197,7 @@ def test_exposures_are_learned_where_the_photographs_vary(
     arguments += ["--width", "16", "--depth", "1", "--batch-size", "64", "--video", "0"]
     assert main([*arguments, "--turntable", "0"]) == 0
     # Half of them by a factor of two: a standard deviation of half its logarithm, 0.35.
-    found = re.search(r"the same points (\d+)% apart", capsys.readouterr().out)
+    found = re.search(r"the same points differ by (\d+)% in brightness", capsys.readouterr().out)
     assert found is not None
     assert float(found[1]) == pytest.approx(35, abs=7)
     assert json.loads((tmp_path / "run/metrics.json").read_text())["config"]["exposure"] is True
