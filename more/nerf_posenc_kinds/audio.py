@@ -236,7 +236,8 @@ class AudioKind(CoordinateKind[AudioOptions]):
             if fit.is_complete and fit.scores[SNR.name] < _SILENCE_DB:
                 score = fit.scores[SNR.name]
                 reason = f"did not learn the sound ({score:.2f} dB; silence scores 0 dB)"
-                yield Doubt(fit.name, reason, "Try more --steps")
+                length = "--steps" if config.seconds is None else "--seconds"
+                yield Doubt(fit.name, reason, f"Try more {length}")
 
     @classmethod
     def render(cls, path: Path, device: torch.device, given: Mapping[str, Any]) -> RenderedFile:
