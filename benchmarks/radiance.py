@@ -68,8 +68,8 @@ class Recipe:
     """A way to fit a field.
 
     Attributes:
-        renderer: from the views to the renderer of the field.
-        optimizer: from the renderer to its optimizer.
+        renderer: function that makes the renderer of the field from the views.
+        optimizer: function that makes the optimizer from the renderer.
         rays: rays per step; None for a whole view.
         background: background of the rays.
         drawn_by: renderer that draws the rays of a step; None for the field's own.

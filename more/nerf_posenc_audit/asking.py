@@ -43,7 +43,7 @@ class Answer:
         name: the series of its bands, in words.
         presets: presets with these bands and this scale.
         series: the series; None if it has no name.
-        measured: what was measured at positions up to the farthest.
+        measured: cosines, sines and bands, measured at positions up to the farthest.
         num_axes: number of axes of positions that share the series.
         unseen: largest difference from the module at positions that the measurement did not use.
     """

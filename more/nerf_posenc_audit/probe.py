@@ -52,7 +52,7 @@ class Measured:
         bands: band of each pair in rad per position, negative if it runs backwards.
         phases: angle of each pair at position 0.
         scale: factor of cosines and sines.
-        form: what is returned: "cosines and sines", "complex numbers", "angles", ...
+        form: form of the output: "cosines and sines", "complex numbers", "angles", ...
         pairing: order of the columns, ``half`` or ``interleaved``; empty if each pair has one.
         farthest: the farthest position measured with.
         slack: absolute error of the bands.

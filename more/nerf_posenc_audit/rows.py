@@ -9,7 +9,7 @@ class Row:
 
     Attributes:
         name: its full name, with the type of the layers or the scaling where it has several.
-        answer: what it computes, in words, or the reason why that is not known.
+        answer: name of the encoding that the class computes, or the reason why it is not known.
         status: ``named``, ``unnamed`` (waves of no known series), ``not asked``, ``not built``, or
             ``refused`` (it raises at a scaling).
         errors: largest errors of cosines and sines, by condition and position.
