@@ -119,6 +119,10 @@ class _Series:
             raise ValueError(f"the rope parameters have no {key!r}, which this scaling needs")
         return value
 
+    def number(self, key: str) -> float:
+        """A required parameter that is a number, which a config may write without a point."""
+        return float(self.required(key))
+
     @property
     def before_scaling(self) -> int:
         """Length used in training, which YaRN, Llama 3 and LongRoPE need."""
@@ -138,16 +142,16 @@ class _Series:
 
 
 def _linear(series: _Series) -> tuple[Tensor, float]:
-    return geometric_bands(series.dim, base=series.base) / series.required("factor"), 1.0
+    return geometric_bands(series.dim, base=series.base) / series.number("factor"), 1.0
 
 
 def _dynamic(series: _Series) -> tuple[Tensor, float]:
     alpha = series.parameters.get("alpha")
     if alpha:  # HunYuan: a fixed factor, under the name of the growing one.
-        return ntk_bands(series.dim, factor=alpha, base=series.base), 1.0
+        return ntk_bands(series.dim, factor=float(alpha), base=series.base), 1.0
     trained = series.max_length or series.before_scaling
     length = max(series.length or trained, trained)
-    factor = series.required("factor")
+    factor = series.number("factor")
     return dynamic_ntk_bands(
         series.dim, length=length, trained_length=trained, factor=factor, base=series.base
     ), 1.0
@@ -160,14 +164,14 @@ def _yarn(series: _Series) -> tuple[Tensor, float]:
         factor=factor,
         trained_length=series.before_scaling,
         base=series.base,
-        fast_cycles=given.get("beta_fast") or 32.0,
-        slow_cycles=given.get("beta_slow") or 1.0,
+        fast_cycles=float(given.get("beta_fast") or 32),
+        slow_cycles=float(given.get("beta_slow") or 1),
         truncate=given.get("truncate", True),
     )
     scale = given.get("attention_factor")
     if scale is None:
         scale = yarn_scale(factor)
-        over, under = given.get("mscale"), given.get("mscale_all_dim")
+        over, under = (float(given.get(key) or 0) for key in ("mscale", "mscale_all_dim"))
         if over and under:
             scale = yarn_scale(factor, strength=over) / yarn_scale(factor, strength=under)
     return bands, float(scale)
@@ -176,11 +180,11 @@ def _yarn(series: _Series) -> tuple[Tensor, float]:
 def _llama3(series: _Series) -> tuple[Tensor, float]:
     return llama3_bands(
         series.dim,
-        factor=series.required("factor"),
+        factor=series.number("factor"),
         trained_length=series.before_scaling,
         base=series.base,
-        slow_cycles=series.required("low_freq_factor"),
-        fast_cycles=series.required("high_freq_factor"),
+        slow_cycles=series.number("low_freq_factor"),
+        fast_cycles=series.number("high_freq_factor"),
     ), 1.0
 
 
@@ -197,7 +201,7 @@ def _longrope(series: _Series) -> tuple[Tensor, float]:
 
 
 def _proportional(series: _Series) -> tuple[Tensor, float]:
-    share = series.parameters.get("partial_rotary_factor", 1.0)
+    share = float(series.parameters.get("partial_rotary_factor", 1))
     bands = p_rope_bands(series.head_dim, fraction=share, base=series.base)
     return bands / series.parameters.get("factor", 1.0), 1.0
 
