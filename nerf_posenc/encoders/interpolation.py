@@ -158,7 +158,10 @@ def combine_corners(
     """
     # Corner by corner, since operations along the short dimension of corners are slow.
     corners = [finish(functools.reduce(combine, corner)) for corner in itertools.product(*sides)]
-    return torch.stack(corners, dim=-1)
+    if corners[0].is_cpu:
+        return torch.stack(corners, dim=-1)
+    # A GPU reads them corner by corner: its neighboring threads then read neighboring points.
+    return torch.stack(corners).movedim(0, -1)
 
 
 def blurred(
@@ -248,8 +251,11 @@ class _WeightedRows(torch.autograd.Function):
 
 def _added_gradient(table: Tensor, rows: Tensor, weights: Tensor, grad: Tensor) -> Tensor:
     # A GPU adds whole rows faster than it sorts them, and need not wait for how many there are.
-    terms = grad[:, :, None] * weights[..., None]
-    return torch.zeros_like(table).index_add_(0, rows.flatten(), terms.flatten(0, 2))
+    # Corner by corner: the terms of all would take as many times the memory of the features.
+    total = torch.zeros_like(table)
+    for row, weight in zip(rows.unbind(-1), weights.unbind(-1), strict=True):
+        total.index_add_(0, row.flatten(), (grad * weight[..., None]).flatten(0, 1))
+    return total
 
 
 def _scattered_gradient(table: Tensor, rows: Tensor, weights: Tensor, grad: Tensor) -> Tensor:

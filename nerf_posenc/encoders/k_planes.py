@@ -150,12 +150,14 @@ class KPlanesEncoder(Encoder):
             TypeError: If ``x`` does not hold floating-point numbers.
             ValueError: If its last dimension is not ``in_dim``.
         """
-        size = torch.tensor(self.resolution, device=x.device)[:, None, None]
+        # Filled on the device: a copy from the host would make a GPU wait.
+        size = torch.stack([torch.full((1, 1), n, device=x.device) for n in self.resolution])
         unit = unit_coordinates(x, self.in_dim, self.bounds)
         position = positions_from_unit(unit.T.contiguous()[:, None], size, self.align_corners)
+        axes = [slice(first, last + 1, last - first) for first, last in self.pairs]
         parts = [
-            self._interpolated(plane, position[list(pair)], size[list(pair)])
-            for plane, pair in zip(self.planes, self.pairs, strict=True)
+            self._interpolated(plane, position[pair], size[pair])
+            for plane, pair in zip(self.planes, axes, strict=True)
         ]
         features = self._reduced(parts).reshape(*x.shape[:-1], self.out_dim)
         return features.to(features_dtype(x, self.planes[0]))

@@ -190,8 +190,7 @@ class IntegratedDirectionalEncoder(Encoder):
         x, y, z = directions.reshape(-1, 3).to(dtype).unbind(-1)
         levels = self.degrees[-1] + 1
         # Ref-NeRF's convention: the factor (-1)^m of Condon and Shortley.
-        signs = x.new_ones(levels)
-        signs[1::2] = -1
+        signs = 1 - 2 * (torch.arange(levels, device=x.device) % 2).to(dtype)
         # sin^m(theta) exp(i m phi) = (x + iy)^m has no pole, as its factors would at x = y = 0.
         real, imaginary = _powers(x, y, signs)
         legendre = list(normalized_legendre(z, levels))
@@ -201,14 +200,9 @@ class IntegratedDirectionalEncoder(Encoder):
         ]
         features = torch.cat(parts).T
         if roughness is not None:
-            degree = torch.tensor(
-                [float(degree) for degree in self.degrees for _ in range(degree + 1)] * 2,
-                dtype=dtype,
-                device=x.device,
-            )
             # Mean over a von Mises-Fisher lobe: about exp(-l (l + 1) / (2 kappa)) (Ref-NeRF,
             # equation 8).
-            falloff = 0.5 * degree * (degree + 1)
+            falloff = torch.cat([x.new_full((n + 1,), n * (n + 1) / 2) for n in self.degrees] * 2)
             features = features * torch.exp(-falloff * roughness.reshape(-1, 1).to(dtype))
         return features.to(directions.dtype).reshape(*directions.shape[:-1], self.out_dim)
 

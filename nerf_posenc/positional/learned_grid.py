@@ -317,7 +317,7 @@ class LearnedAxialEncoder(Encoder):
         Raises:
             TypeError: If the positions are not integers.
             ValueError: If the last dimension is not the number of axes, or a position is not one of
-                its axis.
+                its axis (checked on the CPU, where the check does not wait for a device).
         """
         require_tensor(positions, "positions")
         if positions.is_floating_point():
@@ -327,7 +327,7 @@ class LearnedAxialEncoder(Encoder):
                 f"positions must have shape (*batch, {self.in_dim}); got {tuple(positions.shape)}"
             )
         lengths = [len(codes) for codes in self.codes]
-        if not (inside_transform() or is_recorded()):
+        if positions.is_cpu and not (inside_transform() or is_recorded()):
             flat = positions.reshape(-1, self.in_dim)
             outside = (flat < 0) | (flat >= flat.new_tensor(lengths))
             if bool(outside.any()):
@@ -335,7 +335,7 @@ class LearnedAxialEncoder(Encoder):
                 raise ValueError(f"positions must be from 0 to below {lengths}; got {wrong}")
         # One (*batch, width) for each axis.
         return self._joined(
-            [self.codes[axis][positions[..., axis].long()] for axis in self.axis_order]
+            [F.embedding(positions[..., axis].long(), self.codes[axis]) for axis in self.axis_order]
         )
 
     def table(self, shape: Sequence[int], *, resample: bool = False) -> Float[Tensor, "*shape dim"]:
