@@ -21,9 +21,10 @@ import torch
 import torch._functorch.config
 from torch import Tensor, nn
 
+import train_fit
 from benchmarks.radiance import FIELDS
 from benchmarks.timing import machine
-from nerf_posenc import FourierEncoder
+from nerf_posenc import FourierEncoder, HashGridEncoder
 from nerf_posenc.core import SinCos, octave_bands
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
@@ -278,6 +279,52 @@ def time_to(
         )
 
 
+def grids(
+    device: torch.device, points: list[int], rounds: int, steps: int
+) -> Iterator[dict[str, Any]]:
+    """Times of tiny-cuda-nn's default grid, and of a training step with it, of random values."""
+    print(f"\n{'16 levels of 2, 2^19 rows':<26} {'points':>10} {'ms':>8}")
+    for num_points, compiled in itertools.product(points, (False, True)):
+        if compiled and device.type != "cuda":
+            continue
+        encoder = HashGridEncoder(3, growth=1.5).to(device)
+        form = torch.compile(encoder) if compiled else encoder
+        x, y = (torch.rand(num_points, 3, device=device) for _ in range(2))
+        with torch.no_grad():
+            times = {"forward": seconds_of(partial(form, x), device, rounds)}
+        features = form(x)
+        upstream, tables = torch.randn_like(features), [*encoder.parameters()]
+        backward = partial(torch.autograd.grad, features, tables, upstream, retain_graph=True)
+        times["backward"] = seconds_of(backward, device, rounds)
+        if not compiled:
+            # As `fit` takes it: rows drawn from a permutation, losses recorded, captured.
+            model = nn.Sequential(encoder, MLP(encoder.out_dim, 3, width=64, depth=2)).to(device)
+            optimizer = recipes.make_optimizer(model, "muon", recipes.default_lr("muon", "hash"))
+            batches = ShuffledBatches(x, y, num_points // 4, seed=0)
+            state = fit(FitState(model, optimizer, steps), batches, captured=True)
+            times["step of a quarter"] = state.seconds / steps
+        yield dict(points=num_points, compiled=compiled, **times)
+        for what, took in times.items():
+            name = f"{what}{', compiled' if compiled else ''}"
+            print(f"{name:<26} {num_points:>10,} {1e3 * took:8.2f}", flush=True)
+
+
+def scene(device: torch.device, folder: str, size: int, seconds: float) -> Iterator[dict[str, Any]]:
+    """PSNR of the test views of a scene after a while, by the fields that suit objects."""
+    for name in ("factored", "proposal"):
+        fitted = train_fit.fit(
+            scene=folder,
+            size=size,
+            field=name,
+            encodings=[FIELDS[name].encoding],
+            seconds=seconds,
+            device=str(device),
+            quiet=True,
+        )
+        yield dict(scene=folder, size=size, field=name, seconds=seconds, scores=fitted.scores)
+        print(f"\n{folder}, {size} pixels, {name}, {seconds:g} s: {fitted.scores}", flush=True)
+
+
 def fields(device: torch.device, size: int, batch: int, steps: int) -> Iterator[dict[str, Any]]:
     """Seconds of a training step of each radiance field, and the operations that take most."""
     scene = open_scene("spheres", size=size)
@@ -307,7 +354,8 @@ def fields(device: torch.device, size: int, batch: int, steps: int) -> Iterator[
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tiny", action="store_true", help="run through on a CPU")
-    parser.add_argument("--only", nargs="+", help="sections: encoders training fields image")
+    parser.add_argument("--only", nargs="+", help="sections, as in the record")
+    parser.add_argument("--scene", default="spheres", help="folder, or a built-in scene")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--out", type=Path, default=Path("runs/gpu.json"))
     options = parser.parse_args()
@@ -330,6 +378,8 @@ def main() -> None:
         "encoders": encoders(device, copy, points, rounds),
         "training": training(device, peak, sizes, rounds),
         "fields": fields(device, 16 if tiny else 200, 64 if tiny else 8192, 10 if tiny else 100),
+        "grids": grids(device, [64] if tiny else [1 << 18, 1 << 22], rounds, 2 if tiny else 50),
+        "scene": scene(device, options.scene, 16 if tiny else 400, 1 if tiny else 60),
         "image": time_to(15 if tiny else 40, device, 16 if tiny else 512, 60),
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
