@@ -51,7 +51,7 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
 
     Raises:
         UsageError: If options are unknown, of another kind, out of their range, or conflict.
-        SystemExit: After the help, or what is wrong with a value, is printed.
+        SystemExit: After the help is printed.
     """
     given = [argument.split("=")[0] for argument in arguments]
     words = set(given)
@@ -126,7 +126,7 @@ def main(arguments: Sequence[str], experiment: Experiment) -> int:
             status = _run(arguments, context)
             leave_world()
         except SystemExit as ended:
-            # tyro has printed the help, or what is wrong.
+            # The help is printed.
             is_status = ended.code is None or isinstance(ended.code, int)
             status = int(ended.code or 0) if is_status else _fail(str(ended.code), 2, world=world)
         except (UsageError, PluginError) as error:

@@ -37,6 +37,13 @@ _INSTALLED = "nerf-posenc"
 # Windows starts it as nerf-posenc.exe.
 PROGRAM = _INSTALLED if Path(sys.argv[0]).stem == _INSTALLED else SCRIPT
 """The program as it was started."""
+# Types as tyro names them.
+_TYPES = {
+    "INT": "a whole number",
+    "FLOAT": "a number",
+    "INT ...": "whole numbers",
+    "FLOAT ...": "numbers",
+}
 _STARTED = f"{PROGRAM} fit" if PROGRAM == _INSTALLED else PROGRAM
 
 NOT_COMPARED = (
@@ -386,12 +393,13 @@ def read(
             the option that chooses that kind; called to explain an unknown option.
 
     Raises:
-        UsageError: If there is an option that the dataclass or the function lacks.
-        SystemExit: After tyro has printed the help, or what is wrong with a value.
+        UsageError: If there is an option that the dataclass or the function lacks, or a value of
+            another type.
+        SystemExit: After tyro has printed the help.
     """
     program = f"{PROGRAM} {command}".strip()
     markers = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
-    with _tidy_help():
+    with _errors_in_one_line(program), _tidy_help():
         values, unknown = tyro.cli(
             declared if isinstance(declared, type) else _recorded(declared),
             prog=program,
@@ -407,6 +415,40 @@ def read(
         return options
     require_ranges(declared, inspect.signature(declared).bind(*values[0], **values[1]).arguments)
     return declared(*values[0], **values[1])
+
+
+@contextlib.contextmanager
+def _errors_in_one_line(program: str) -> Iterator[None]:
+    """Raise what tyro would print in a box, without the types of Python in it."""
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(printed):
+            yield
+    except SystemExit as ended:
+        if not ended.code:
+            raise  # The help is printed.
+        raise UsageError(f"{_in_one_line(printed.getvalue())} (see {program} --help)") from None
+
+
+def _in_one_line(box: str) -> str:
+    """One line for an error that tyro has drawn a box around."""
+    lines = [re.sub(r"[│╭╮╰╯─]|-{3,}", " ", line).strip() for line in box.splitlines()]
+    text = " ".join(line for line in lines if line)
+    if wrong := re.search(r"Error parsing (\S+): (.*?) (Got errors|Argument helptext):", text):
+        named = lines[lines.index("Argument helptext:") + 1]
+        types = named.removeprefix(wrong[1]).strip().split("|")
+        expected = " or ".join(_TYPES.get(each, each) for each in types)
+        given = " ".join(re.findall(r"'[^']*'|\"[^\"]*\"", wrong[2]))
+        return f"{wrong[1]} takes {expected}, not {given}"
+    if choice := re.search(
+        r"choice (\S+) for argument '(\S+)' ?\. Expected one of \((.*?)\)", text
+    ):
+        return f"{choice[2]} takes one of {choice[3]}, not {choice[1]}"
+    if missing := re.search(r"Missing from [^:]*: (\S+) (.*?) ?\(required\)", text):
+        return f"{missing[1]} is missing: {missing[2]}"
+    if empty := re.search(r"Missing value for argument '(\S+)'", text):
+        return f"{empty[1]} needs a value"
+    return text
 
 
 @contextlib.contextmanager
@@ -523,6 +565,6 @@ def unknown_option(option: str, declared: Any, others: Mapping[str, type]) -> st
     for choice, other in others.items():
         if option in option_names(other):
             return f"{option} is for {choice}, not for {chosen}"
-    names = [name.strip("-") for name in option_names(declared)]
+    names = [name.strip("-") for name in (*option_names(declared), *others)]
     near = difflib.get_close_matches(option.strip("-"), names, n=1)
     return f"there is no option {option}" + (f"; did you mean --{near[0]}?" if near else "")
