@@ -239,10 +239,13 @@ class InterleavedFit:
         train: the views to fit.
         seconds: training time, over which the schedule is laid.
         device: device of the fit.
+        seed: seed of the initial weights and of the rays.
     """
 
-    def __init__(self, recipe: Recipe, train: Views, seconds: float, device: torch.device) -> None:
-        self._recipe, self._train, self._device = recipe, train, device
+    def __init__(
+        self, recipe: Recipe, train: Views, seconds: float, device: torch.device, seed: int = 0
+    ) -> None:
+        self._recipe, self._train, self._device, self._seed = recipe, train, device, seed
         self._dtype = torch.bfloat16 if computes_bfloat16(device) else None
         # The first calls of a recipe are not counted.
         self._begin(min(2.0, seconds))
@@ -250,7 +253,7 @@ class InterleavedFit:
         self._begin(seconds)
 
     def _begin(self, seconds: float) -> None:
-        torch.manual_seed(0)
+        torch.manual_seed(self._seed)
         recipe, train = self._recipe, self._train
         self.renderer = recipe.renderer(train).to(self._device)
         self._draw: DrawBatch = whole_views(train, self._device)
@@ -259,7 +262,7 @@ class InterleavedFit:
             self._draw = drawer.batches(
                 train,
                 recipe.rays,
-                seed=0,
+                seed=self._seed,
                 # Over white, a hole in front of a white wall costs nothing.
                 background="random" if train.is_opaque else recipe.background,
                 device=self._device,
@@ -316,6 +319,7 @@ def main() -> None:
     parser.add_argument("--test-views", type=int, default=25)
     parser.add_argument("--table", action="store_true", help="encodings of our field")
     parser.add_argument("--recipes", nargs="+", help="beginnings of their names; all")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, default=Path("runs/radiance.json"))
     options = parser.parse_args()
@@ -329,7 +333,7 @@ def main() -> None:
     )
     device = pick_device(options.device)
     fits = {
-        name: InterleavedFit(recipe, scene.train, options.seconds, device)
+        name: InterleavedFit(recipe, scene.train, options.seconds, device, options.seed)
         for name, recipe in (TABLE if options.table else RECIPES).items()
         if not options.recipes or name.startswith(tuple(options.recipes))
     }
