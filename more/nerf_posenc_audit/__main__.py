@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nerf_posenc.positional.rotary_config import read_config
-from nerf_posenc_audit.asking import check
+from nerf_posenc_audit.checking import check
 from nerf_posenc_audit.libraries import as_json, as_text, audit, build
 from nerf_posenc_audit.probe import NotAskableError
 
@@ -56,7 +56,7 @@ def _check(words: list[str]) -> int:
     parser.add_argument("name", help="package.module:ClassName, or a function")
     expected = parser.add_mutually_exclusive_group(required=True)
     expected.add_argument("--config", help="path of a config.json")
-    expected.add_argument("--preset", help="name of a preset")
+    expected.add_argument("--preset", help="name of a preset; with sizes for coordinates")
     parser.add_argument("--layer-type", help="type of the layers, such as sliding_attention")
     parsed = parser.parse_args(words)
     module_name, _, name = parsed.name.partition(":")

@@ -21,7 +21,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc_audit.asking import CONDITIONS, FAR, NEAR, ask, errors
+from nerf_posenc_audit.asking import ask
+from nerf_posenc_audit.checking import CONDITIONS, FAR, NEAR, errors
 from nerf_posenc_audit.mlx_models import audit_models
 from nerf_posenc_audit.probe import NotAskableError
 from nerf_posenc_audit.rows import Row, brief

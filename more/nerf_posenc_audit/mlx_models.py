@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.positional.rotary import RotaryEncoder
-from nerf_posenc_audit.asking import ask, check
+from nerf_posenc_audit.asking import ask
+from nerf_posenc_audit.checking import check
 from nerf_posenc_audit.probe import NotAskableError
 from nerf_posenc_audit.rows import Row, brief
 

@@ -1,0 +1,384 @@
+"""Where a module differs from a preset or a configuration.
+
+`check` compares under the conditions that models meet: near and far positions or coordinates,
+casts, autocast, and the way over the meta device.
+"""
+
+import copy
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nerf_posenc import FourierEncoder
+from nerf_posenc.positional.rotary import RotaryEncoder
+from nerf_posenc.positional.rotary_config import rope_parameters
+from nerf_posenc.presets.fourier import FOURIER
+from nerf_posenc_audit.asking import SAME_SCALE
+from nerf_posenc_audit.probe import SINE_FIRST, Measured, NotAskableError, Probe
+from nerf_posenc_audit.search import identify
+from nerf_posenc_audit.series import Series, name_bands, rounding_of, same_bands
+
+NEAR, FAR = 4_095, 131_071
+"""Last position of the two ranges at which errors are measured."""
+# Positions in each of them.
+_RANGE = 8
+# A length below every trained length, where scalings by length are off.
+_SHORT = 512
+# The same for coordinates: in the box, and far outside of it.
+_BOXES = (1, 100)
+_NUM_POINTS = 64
+
+Against = RotaryEncoder | FourierEncoder | Mapping[str, Any] | str | Path
+
+# Errors under conditions
+
+Prepare = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _cast(dtype: torch.dtype) -> Prepare:
+    return lambda module: copy.deepcopy(module).to(dtype)  # type: ignore[attr-defined]
+
+
+def _autocast(module: Callable[..., Any]) -> Callable[..., Any]:
+    return torch.autocast("cpu", dtype=torch.bfloat16)(module.forward)  # type: ignore[attr-defined,no-any-return]
+
+
+def _over_meta(module: Callable[..., Any]) -> Callable[..., Any]:
+    assert isinstance(module, nn.Module)
+    moved = copy.deepcopy(module).to("meta").to_empty(device="cpu")
+    # What nobody rebuilds has any numbers, also the right ones by chance.
+    for left in (*moved.parameters(), *moved.buffers()):
+        if left.is_floating_point():
+            left.detach().fill_(math.nan)
+    return moved
+
+
+CONDITIONS: dict[str, Prepare] = {
+    "as built": lambda module: module,
+    "after .half()": _cast(torch.float16),
+    "after .to(bfloat16)": _cast(torch.bfloat16),
+    "under autocast": _autocast,
+    "after meta": _over_meta,
+}
+"""How a module is prepared before it is asked, by name."""
+
+
+def errors(
+    module: Callable[..., Any],
+    bands: Tensor,
+    scale: float,
+    *,
+    layer_type: str | None = None,
+    last: tuple[int, ...] = (NEAR, FAR),
+) -> dict[str, dict[int, float | str]]:
+    """Largest errors of cosines and sines up to positions, under each of `CONDITIONS`.
+
+    Args:
+        module: module or function.
+        bands: exact bands, in float64.
+        scale: factor of exact cosines and sines.
+        layer_type: argument ``layer_type`` where it takes one.
+        last: last position of each range of 8.
+
+    Returns:
+        For each condition the error at each position, or the reason why there is none.
+    """
+
+    def off(prepared: Callable[..., Any], end: int) -> Tensor:
+        positions = torch.arange(end - _RANGE + 1, end + 1)
+        probe = Probe(prepared, layer_type=layer_type)
+        angles = positions.double()[:, None] * bands
+        exact = torch.polar(torch.full_like(angles, scale), angles)
+        return torch.view_as_real(probe.waves(positions) - exact)
+
+    return _under_conditions(module, off, last)
+
+
+def _under_conditions(
+    module: Callable[..., Any],
+    off: Callable[[Callable[..., Any], int], Tensor],
+    last: Sequence[int],
+) -> dict[str, dict[int, float | str]]:
+    """The largest of the differences ``off`` for each range, under each of `CONDITIONS`."""
+    found: dict[str, dict[int, float | str]] = {}
+    for name, prepare in CONDITIONS.items():
+        if name != "as built" and not isinstance(module, nn.Module):
+            continue
+        found[name] = {}
+        for end in last:
+            try:
+                largest = float(off(prepare(module), end).abs().max())
+                nothing = "not rebuilt" if prepare is _over_meta else "not finite"
+                found[name][end] = largest if math.isfinite(largest) else nothing
+            except NotAskableError as error:
+                found[name][end] = "not rebuilt" if prepare is _over_meta else str(error)
+            except Exception as error:  # Whatever the code of others raises.
+                found[name][end] = f"{type(error).__name__}: {str(error)[:60]}"
+    return found
+
+
+# Differences from what is expected
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a module differs from what is expected.
+
+    Attributes:
+        differences: each difference in words; empty if it is right.
+        errors: largest errors by condition and position, or by the size of the coordinates.
+    """
+
+    differences: tuple[str, ...]
+    errors: dict[str, dict[int, float | str]]
+
+    @property
+    def is_right(self) -> bool:
+        """Whether no difference is found."""
+        return not self.differences
+
+    def __str__(self) -> str:
+        lines = list(self.differences) or ["right"]
+        for name, row in self.errors.items():
+            cells = (
+                f"{end:,}: {value:.1e}" if isinstance(value, float) else f"{end:,}: {value}"
+                for end, value in row.items()
+            )
+            lines.append(f"    {name:<20} {';  '.join(cells)}")
+        return "\n".join(lines)
+
+
+def expected_encoder(
+    against: Against, *, layer_type: str | None = None, length: int | None = None
+) -> RotaryEncoder:
+    """The encoder that a preset's name, a configuration or its path stands for.
+
+    Args:
+        against: name of a preset, configuration, path of one, or the encoder itself.
+        layer_type: type of the layers, of a configuration.
+        length: length of the sequences, of a configuration.
+
+    Raises:
+        ValueError: If the name is unknown or the configuration is not understood.
+    """
+    if isinstance(against, RotaryEncoder):
+        return against
+    if isinstance(against, str) and not Path(against).exists():
+        return RotaryEncoder.preset(against)
+    return RotaryEncoder.from_config(against, layer_type=layer_type, length=length)
+
+
+def check(
+    module: Callable[..., Any], *, against: Against, layer_type: str | None = None
+) -> Verdict:
+    """Say where a module differs from a preset or a configuration.
+
+    Args:
+        module: module or function that gives cosines and sines, angles or rotated queries of
+            positions, or features ``(n, width)`` of coordinates ``(n, in_dim)``.
+        against: name of a preset, with its sizes for coordinates, as ``"nerf-pytorch 3 10"``; a
+            configuration or its path; or an encoder.
+        layer_type: type of the layers, where each has parameters of its own.
+
+    Returns:
+        The differences in words, and errors at far positions and after casts.
+
+    Raises:
+        ValueError: If what is expected is unknown.
+        NotAskableError: If no usual way to call the module gives waves of the position.
+
+    Examples:
+        >>> from nerf_posenc import RotaryEncoder
+        >>> verdict = check(RotaryEncoder(128, pairing="half"), against="mistral")
+        >>> verdict.differences
+        ('the base is 10,000 instead of 1,000,000',)
+    """
+    name, *sizes = against.split() if isinstance(against, str) else ("",)
+    if name in FOURIER:
+        against = FourierEncoder.preset(name, *map(int, sizes))
+    if isinstance(against, FourierEncoder):
+        return _check_coordinates(module, against, name or None)
+    probe = Probe(module, layer_type=layer_type)
+    reach = probe.measure()
+    found: list[str] = []
+    lengths = dict.fromkeys((_SHORT, reach.farthest))
+    for length in lengths:
+        expected = expected_encoder(against, layer_type=layer_type, length=length + 1)
+        measured = probe.measure(min(length, reach.farthest))
+        plain = _unscaled(against, layer_type)
+        if expected.in_dim > 1:
+            raise ValueError("a rotation on several axes is compared by identify, from arrays")
+        found += _differences(measured, expected, plain)
+    expected = expected_encoder(against, layer_type=layer_type)
+    bands = expected.frequency_bands[:, 0]
+    if len(reach.bands) != len(bands):
+        return Verdict(tuple(dict.fromkeys(found)), {})
+    table = errors(module, bands, expected.scale, layer_type=layer_type, last=(NEAR,))
+    far = expected_encoder(against, layer_type=layer_type, length=FAR + 1)
+    bands = far.frequency_bands[:, 0]
+    further = errors(module, bands, far.scale, layer_type=layer_type, last=(FAR,))
+    return Verdict(tuple(dict.fromkeys(found)), {k: v | further[k] for k, v in table.items()})
+
+
+def _check_coordinates(
+    module: Callable[..., Any], encoder: FourierEncoder, name: str | None
+) -> Verdict:
+    """Differences of features of coordinates; with the name of a preset, from its arguments."""
+    generator = torch.Generator().manual_seed(0)
+    points = 2 * torch.rand(_NUM_POINTS, encoder.in_dim, generator=generator) - 1
+    try:
+        with torch.no_grad():
+            output = module(points)
+    except Exception as error:  # Whatever the code of others raises.
+        raise NotAskableError(f"{type(error).__name__}: {str(error)[:80]}") from None
+    if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != len(points):
+        raise NotAskableError(f"it gives no features (n, width) of points (n, {encoder.in_dim})")
+    exact = encoder(points.double())
+    best = identify(output, positions=points, expected=name)[0]
+    found = []
+    if output.shape != exact.shape:
+        found.append(f"there are {output.shape[1]} columns instead of {exact.shape[1]}")
+    elif float((output - exact).abs().max()) < best.tolerance:
+
+        def off(prepared: Callable[..., Any], boxes: int) -> Tensor:
+            difference: Tensor = prepared(boxes * points) - encoder((boxes * points).double())
+            return difference
+
+        return Verdict((), _under_conditions(module, off, _BOXES))
+    elif bool((output / output.norm() - exact / exact.norm()).abs().max() < best.tolerance):
+        found.append(f"features are times {float(output.norm() / exact.norm()):.6g}")
+    if best.is_exact:
+        found += [f"it has {change}" for change in best.changes]
+        found.append(f"it computes {best.line}")
+    return Verdict(tuple(found or ["it is another encoding"]), {})
+
+
+def assert_encoding(
+    module: Callable[..., Any], against: Against, *, layer_type: str | None = None
+) -> None:
+    """Raise if a module does not compute the encoding of a preset or a configuration.
+
+    Args:
+        module: module or function, as of `check`.
+        against: name of a preset, a configuration or its path, or an encoder, likewise.
+        layer_type: type of the layers, where each has parameters of its own.
+
+    Raises:
+        AssertionError: If it differs; the message says where, with a table of errors.
+    """
+    verdict = check(module, against=against, layer_type=layer_type)
+    if not verdict.is_right:
+        raise AssertionError(str(verdict))
+
+
+def _unscaled(against: Against, layer_type: str | None) -> tuple[Tensor, str] | None:
+    """Bands of a configuration without its scaling, and the scaling's name."""
+    if isinstance(against, RotaryEncoder):
+        return None
+    if isinstance(against, str) and not Path(against).exists():
+        encoder = RotaryEncoder.preset(against)
+        bands = encoder.frequency_bands[:, 0]
+        named = name_bands(bands, is_scaled=encoder.scale != 1)
+        if named is None or named.kind == "default":
+            return None
+        base = named.base
+        return RotaryEncoder(2 * len(bands), base=base).frequency_bands[:, 0], named.kind
+    parameters = rope_parameters(against, layer_type=layer_type)
+    kind, base = parameters["rope_type"], parameters["rope_theta"]
+    if kind in ("default", "axial"):
+        return None
+    encoder = expected_encoder(against, layer_type=layer_type)
+    return RotaryEncoder(2 * len(encoder.frequency_bands), base=base).frequency_bands[:, 0], kind
+
+
+_TITLES = {
+    "yarn": "YaRN",
+    "llama3": "Llama 3's scaling",
+    "longrope": "LongRoPE",
+    "linear": "linear scaling",
+    "dynamic": "dynamic NTK scaling",
+}
+
+
+def _differences(
+    measured: Measured, expected: RotaryEncoder, plain: tuple[Tensor, str] | None
+) -> list[str]:
+    """Differences in words, at one length."""
+    bands, exact = measured.bands, expected.frequency_bands[:, 0]
+    found = []
+    if measured.form == SINE_FIRST:
+        found.append("cosine and sine are exchanged: the sine comes first")
+    if len(bands) != len(exact):
+        found.append(f"{2 * len(bands)} columns are rotated instead of {2 * len(exact)}")
+        share = min(len(bands), len(exact))
+        if same_bands(bands[:share], exact[:share], measured.slack):
+            return found
+        named, wanted = name_bands(bands, measured.slack), name_bands(exact)
+        return found + _base_difference(named, wanted)
+    turning = exact != 0
+    if bool((bands * exact)[turning].sum() < 0):
+        found.append("it rotates the other way")
+        bands = -bands
+    known = bands[0] != 0 and measured.form != SINE_FIRST
+    shift = float(measured.phases[0] / measured.bands[0]) if known else 0.0
+    if abs(shift) > SAME_SCALE:
+        found.append(f"positions begin at {shift:.6g} instead of 0")
+    found += _band_differences(bands, exact, plain, measured.slack)
+    if abs(measured.scale - expected.scale) > SAME_SCALE:
+        missing = abs(measured.scale - 1) < SAME_SCALE
+        found.append(
+            f"the attention factor {expected.scale:.6g} is missing"
+            if missing
+            else f"cosines and sines are times {measured.scale:.6g} instead of {expected.scale:.6g}"
+        )
+    pairing = {"tiled": "", "axis-half": "half"}.get(expected.pairing, expected.pairing)
+    if measured.form == "rotated queries" and measured.pairing != pairing:
+        found.append(f"columns are paired as {measured.pairing!r} instead of {pairing!r}")
+    return found
+
+
+def _band_differences(
+    bands: Tensor, exact: Tensor, plain: tuple[Tensor, str] | None, slack: float
+) -> list[str]:
+    """Differences of the bands in words."""
+    if same_bands(bands, exact, slack):
+        return []
+    rounded = rounding_of(bands, exact, slack)
+    if rounded:
+        off = float((exact.to(getattr(torch, rounded)).double() - exact).abs().max()) * NEAR
+        return [f"frequencies were rounded to {rounded}: {off:.1g} rad at position {NEAR:,}"]
+    if plain is not None:
+        title = _TITLES.get(plain[1], plain[1])
+        if same_bands(bands, plain[0], slack):
+            return [f"{title} is not applied"]
+        ratio = float(plain[0][0] / bands[0])
+        if ratio > 1 + SAME_SCALE and same_bands(bands, plain[0] / ratio, slack):
+            if plain[1] == "linear":
+                return [f"linear scaling is by {ratio:.6g} instead of {plain[0][0] / exact[0]:.6g}"]
+            return [f"{title} is taken as linear by {ratio:.6g}"]
+        rounded = rounding_of(bands, plain[0], slack)
+        if rounded:
+            return [f"{title} is not applied", f"frequencies were rounded to {rounded}"]
+    if same_bands(bands.sort()[0], exact.sort()[0], slack):
+        return ["the pairs are in another order"]
+    ratio = float(bands[0] / exact[0])
+    if abs(ratio - 1) > SAME_SCALE and same_bands(bands, exact * ratio, slack):
+        return [f"positions are times {ratio:.6g}"]
+    return _base_difference(name_bands(bands, slack), name_bands(exact))
+
+
+def _base_difference(found: Series | None, wanted: Series | None) -> list[str]:
+    """Difference of two series by name."""
+    if found is None:
+        return [f"the bands are others, without a name; expected {wanted or 'its own'}"]
+    if wanted is not None and found.kind == wanted.kind and found.parameters == wanted.parameters:
+        rounded = f", and rounded to {found.rounded}" if found.rounded else ""
+        if found.base == wanted.base:
+            return [f"frequencies were rounded to {found.rounded}"] if found.rounded else []
+        return [f"the base is {found.base:,.10g} instead of {wanted.base:,.10g}{rounded}"]
+    return [f"the bands are {found} instead of {wanted or 'its own'}"]
