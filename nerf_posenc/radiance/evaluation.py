@@ -123,14 +123,15 @@ def with_refined_poses(
         views: views with about the right poses.
         background: background of the views.
         steps: Gauss-Newton steps.
-        batch_size: rays of all views in each of them.
+        batch_size: rays of all views in each of them, or all of their pixels if there are fewer.
     """
     device = next(renderer.parameters()).device
     poses = PoseRefinement(len(views)).to(device)
     poses.progress.fill_(1)
+    num_pixels = sum(camera.width * camera.height for camera in views.cameras)
     batches = RayBatches(
         views,
-        batch_size,
+        min(batch_size, num_pixels),
         seed=0,
         background=background,
         live=None if views.is_opaque else object_pixels(views),
