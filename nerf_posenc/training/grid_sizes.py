@@ -29,7 +29,8 @@ def hash_grid(
     """Hash grid with 8 levels of 4 features, from coarse nodes to ``max_resolution``.
 
     Without ``num_features`` it has 16 nodes per axis and tables of up to 2^19 rows. With it, a grid
-    of two or more axes has 4 levels.
+    of two or more axes has 4 levels; with 0.2 million features it learns best by Muon at 0.03 and
+    Adam at 0.02, both on one cosine: ``muon(..., lr=0.03, adam_lr=0.02)`` (docs/results.md).
 
     Args:
         in_dim: number of coordinates.
