@@ -200,7 +200,7 @@ def check(
     """
     name, *sizes = against.split() if isinstance(against, str) else ("",)
     if name in FOURIER:
-        against = FourierEncoder.preset(name, *map(int, sizes))
+        against = _preset_of_coordinates(name, sizes)
     if isinstance(against, FourierEncoder):
         return _check_coordinates(module, against, name or None)
     probe = Probe(module, layer_type=layer_type)
@@ -225,6 +225,14 @@ def check(
     return Verdict(tuple(dict.fromkeys(found)), {k: v | further[k] for k, v in table.items()})
 
 
+def _preset_of_coordinates(name: str, sizes: Sequence[str]) -> FourierEncoder:
+    if not 1 <= len(sizes) <= 2 or not all(size.isdecimal() for size in sizes):
+        raise ValueError(
+            f"give {name} with its coordinates and bands, as '{name} 3 10'; got {' '.join(sizes)!r}"
+        )
+    return FourierEncoder.preset(name, *map(int, sizes))
+
+
 def _check_coordinates(
     module: Callable[..., Any], encoder: FourierEncoder, name: str | None
 ) -> Verdict:
@@ -239,18 +247,22 @@ def _check_coordinates(
     if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != len(points):
         raise NotAskableError(f"it gives no features (n, width) of points (n, {encoder.in_dim})")
     exact = encoder(points.double())
-    best = identify(output, positions=points, expected=name)[0]
-    found = []
-    if output.shape != exact.shape:
+    found, is_as_wide = [], output.shape == exact.shape
+    if not is_as_wide:
         found.append(f"there are {output.shape[1]} columns instead of {exact.shape[1]}")
-    elif float((output - exact).abs().max()) < best.tolerance:
+    try:
+        best = identify(output, positions=points, expected=name)[0]
+    except ValueError as error:  # Nothing has this width, or there are no numbers to compare.
+        return Verdict(tuple(found or [str(error)]), {})
+    if is_as_wide and float((output - exact).abs().max()) < best.tolerance:
 
         def off(prepared: Callable[..., Any], boxes: int) -> Tensor:
             difference: Tensor = prepared(boxes * points) - encoder((boxes * points).double())
             return difference
 
         return Verdict((), _under_conditions(module, off, _BOXES))
-    elif bool((output / output.norm() - exact / exact.norm()).abs().max() < best.tolerance):
+    shares = (one / one.norm() for one in (output, exact))
+    if is_as_wide and float(torch.sub(*shares).abs().max()) < best.tolerance:
         found.append(f"features are times {float(output.norm() / exact.norm()):.6g}")
     if best.is_exact:
         found += [f"it has {change}" for change in best.changes]

@@ -57,6 +57,7 @@ WRONG = {
     "features are times 2": Embedder(factor=2.0),
     "it has layout 'pak'": Embedder(by_axis=True),
     "it is another encoding": nn.Linear(3, 63),
+    "there are 61 columns instead of 63": nn.Linear(3, 61),
 }
 
 
@@ -84,6 +85,12 @@ def test_what_takes_no_points_is_an_error() -> None:
         check(nn.Linear(2, 63), against="nerf-pytorch 3 10")
     with pytest.raises(NotAskableError, match="it gives no features"):
         check(lambda x: x.sum(), against="nerf-pytorch 3 10")
+
+
+@pytest.mark.parametrize("sizes", ["", " 3 10 4", " x"])
+def test_sizes_that_do_not_fit_are_an_error(sizes: str) -> None:
+    with pytest.raises(ValueError, match="give nerf-pytorch with its coordinates and bands"):
+        check(nn.Linear(3, 63), against=f"nerf-pytorch{sizes}")
 
 
 def test_the_command_takes_the_sizes_of_a_preset(
