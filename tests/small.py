@@ -34,7 +34,7 @@ def without_hull() -> Iterator[None]:
     """Begin fits of scenes with the cells in the middle: hull and densities of all take seconds."""
     cells = torch.zeros(128, 128, 128, dtype=torch.bool)
     cells[48:80, 48:80, 48:80] = True
-    with mock.patch("nerf_posenc_app.kinds.scene.visual_hull", return_value=cells.flatten()):
+    with mock.patch("nerf_posenc_app.kinds.scene.scene.visual_hull", return_value=cells.flatten()):
         yield
 
 

@@ -8,7 +8,8 @@ from filelock import FileLock
 
 from nerf_posenc.radiance.build import get_field
 from nerf_posenc.radiance.views import Scene
-from nerf_posenc_app.kinds.scene import FieldOption, ViewsKind, ViewsOptions
+from nerf_posenc_app.kinds.scene.options import FieldOption, ViewsOptions
+from nerf_posenc_app.kinds.scene.scene import ViewsKind
 from nerf_posenc_app.options import UsageError
 from nerf_posenc_app.terminal import say
 from nerf_posenc_kinds.data.captures import (

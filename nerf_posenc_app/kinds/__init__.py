@@ -22,7 +22,7 @@ KINDS: PluginTable[type[Kind[Any]]] = PluginTable(
     "nerf_posenc.kinds",
     {
         "image": "nerf_posenc_app.kinds.image.image:ImageKind",
-        "scene": "nerf_posenc_app.kinds.scene:SceneKind",
+        "scene": "nerf_posenc_app.kinds.scene.scene:SceneKind",
         "sequence": "nerf_posenc_app.kinds.sequence:SequenceKind",
     },
     accept=_as_kind,

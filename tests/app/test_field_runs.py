@@ -16,7 +16,8 @@ from nerf_posenc.fits import SceneFit, load_fit
 from nerf_posenc.radiance.poses import align_poses, look_at, pose_difference
 from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.scene_spaces import space_for
-from nerf_posenc_app.kinds.scene import SceneKind, SceneOptions
+from nerf_posenc_app.kinds.scene.options import SceneOptions
+from nerf_posenc_app.kinds.scene.scene import SceneKind
 from nerf_posenc_app.options import UsageError
 from scenes import open_scene
 

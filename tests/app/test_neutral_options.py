@@ -16,7 +16,8 @@ from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.image.image import ImageKind
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.kinds.kind import Fit, Kind
-from nerf_posenc_app.kinds.scene import SceneKind, SceneOptions
+from nerf_posenc_app.kinds.scene.options import SceneOptions
+from nerf_posenc_app.kinds.scene.scene import SceneKind
 from nerf_posenc_app.options import CommonOptions, CoordinateOptions
 from nerf_posenc_app.runs.train import begin_fit
 from scenes import analytic_scene, open_scene

@@ -136,7 +136,7 @@ def test_a_part_that_fails_leaves_the_others(part: str, capsys: pytest.CaptureFi
 )
 def test_fields_are_scored_without_their_orbits(part: str, named: str) -> None:
     words = [*SMALL_SCENE, "--turntable", "2", "--encodings", "fourier", "--out", "run"]
-    with without_hull(), mock.patch(f"nerf_posenc_app.kinds.scene.{part}", side_effect=fail):
+    with without_hull(), mock.patch(f"nerf_posenc_app.kinds.scene.scene.{part}", side_effect=fail):
         assert train_fit.main(words) == 0
     assert f"The {named} could not be made: no font" in Path("run/report.html").read_text()
 

@@ -23,7 +23,7 @@ from nerf_posenc.radiance.poses import find_orbit, look_at
 from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.renderers import GridRenderer
 from nerf_posenc.radiance.scene_spaces import make_space
-from nerf_posenc_app.kinds.scene import make_volume
+from nerf_posenc_app.kinds.scene.volume import make_volume
 from nerf_posenc_app.report.volumes import shown_volumes
 from nerf_posenc_app.web.volume_page import volume_page
 from tests.browsers import browser as browser

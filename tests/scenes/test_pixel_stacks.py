@@ -17,7 +17,8 @@ from torch import Tensor
 
 from nerf_posenc.radiance.ray_batches import RayBatches
 from nerf_posenc.radiance.views import Scene, Views
-from nerf_posenc_app.kinds.scene import SceneKind, SceneOptions
+from nerf_posenc_app.kinds.scene.options import SceneOptions
+from nerf_posenc_app.kinds.scene.scene import SceneKind
 from scenes import SceneError, open_scene
 from scenes.builtin.quadrature import hemisphere_poses
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
-import tyro
 from torch import Tensor, nn
 
-from nerf_posenc.core.encoder import unknown_name
 from nerf_posenc.fits import SceneFit, describe_scene_fit, load_fit
-from nerf_posenc.radiance.baking import bake
 from nerf_posenc.radiance.base_renderer import Renderer
-from nerf_posenc.radiance.build import FIELDS, FieldOptions, get_field, make_renderer
+from nerf_posenc.radiance.build import FieldOptions, get_field, make_renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import (
     ViewScore,
@@ -27,7 +24,7 @@ from nerf_posenc.radiance.evaluation import (
     with_refined_poses,
 )
 from nerf_posenc.radiance.occupancy import visual_hull
-from nerf_posenc.radiance.poses import align_poses, exp_se3, find_orbit, is_one_pose, orbit_poses
+from nerf_posenc.radiance.poses import align_poses, exp_se3, is_one_pose, orbit_poses
 from nerf_posenc.radiance.scene_spaces import SpaceName, space_for
 from nerf_posenc.radiance.views import Background, Scene, Views, background_gray
 from nerf_posenc.radiance.volume_rendering import visible_depth
@@ -41,14 +38,15 @@ from nerf_posenc_app.kinds.coordinates import (
     CITATIONS,
     PSNR,
     SSIM,
-    check_encodings,
     constant_psnr,
     doubts_of_flat_fits,
     precision_for,
 )
 from nerf_posenc_app.kinds.kind import Exportable, Fit, Kind, Problem, Rendered, digest_of
-from nerf_posenc_app.kinds.pose_scores import POSITION, ROTATION, notes_on_poses, pose_scores
-from nerf_posenc_app.options import UNSET, PixelOptions, Range, Resolved, UsageError, require
+from nerf_posenc_app.kinds.scene.options import SceneOptions, ViewsOptions
+from nerf_posenc_app.kinds.scene.pose_scores import POSITION, ROTATION, notes_on_poses, pose_scores
+from nerf_posenc_app.kinds.scene.volume import make_volume
+from nerf_posenc_app.options import UsageError
 from nerf_posenc_app.terminal import noted, printable, progress_bar, say, sum_up
 from nerf_posenc_app.values.blocks import Block, Evaluation, Video, View, Volume
 from nerf_posenc_app.values.finding import Doubt
@@ -68,118 +66,10 @@ if TYPE_CHECKING:
 
 _TURNTABLE = 60
 
-FIELD_HELP = (
-    f"Radiance field: {'; '.join(f'{name}, {row.about}' for name, row in FIELDS.items())}. The "
-    "default is mlp for images with an opacity and otherwise proposal, which also fits the "
-    "background of a scene. auto gives the best images in the shortest time: factored for images "
-    "with an opacity, otherwise proposal with a hash grid."
-)
-FieldOption = Annotated[Resolved[str], tyro.conf.arg(help=FIELD_HELP)]
-"""Name of a row of ``FIELDS``, or ``auto``."""
 # Steps of --field auto.
 _LONG = 3000
 # Options that describe a field, under the same names.
 _FIELD_OPTIONS = {field.name for field in fields(FieldOptions)} - {"encoding"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class ViewsOptions(PixelOptions):
-    """Options of radiance fields, whatever the source of their views."""
-
-    field: FieldOption = UNSET
-
-    background: Literal["auto", "white", "black", "random"] = "auto"
-    """Background color. auto is white for images with an opacity and otherwise random during
-    training, so that empty space is not learned as a white wall."""
-
-    exposure: bool = False
-    """Learn one gain per photograph and color channel, for captures with automatic exposure;
-    needs --field factored or proposal."""
-
-    refine_poses: bool = False
-    """Learn pose corrections together with the field, for poses that are known to about 15
-    degrees; needs --field proposal or auto. The encoding opens from coarse to fine during the
-    first 40% of the fit, over random backgrounds; then the field restarts in full detail."""
-
-    disturb_poses: Annotated[float, Range(0, 0.5)] = 0.0
-    """Standard deviation of noise to add to the training poses, in radians and in halves of the
-    scene's size; it measures what --refine-poses recovers."""
-
-    unknown_poses: bool = False
-    """With --refine-poses, start all training views from one pose: for views that look in one
-    direction from neighboring positions. The refined poses are compared with those of the
-    files."""
-
-    test_views: Annotated[int, Range(1)] = 25
-    """Number of held-out views to score, evenly spread over all of them."""
-
-    turntable: Annotated[int, Range(0, 10_000)] = 20
-    """Number of frames of the turntable video; 0 turns off this video and the orbit on the
-    page."""
-
-    def check(self) -> None:
-        """Check ranges, and that the encodings suit the field."""
-        field, row = self.field, FIELDS.get(self.field or "")
-        require(
-            field in (None, "auto") or row is not None,
-            f"--field: {unknown_name('field', field, ['auto', *FIELDS])}",
-        )
-        require(
-            not self.refine_poses or row is None or row.takes_poses,
-            f"--refine-poses is for --field {_fields_that('takes_poses')}; --field proposal "
-            "--encodings vector-matrix fits factored grids",
-        )
-        require(
-            not self.unknown_poses or self.refine_poses,
-            "--unknown-poses is for --refine-poses; add it",
-        )
-        require(
-            not (self.unknown_poses and self.disturb_poses),
-            "--unknown-poses leaves no poses to disturb; leave --disturb-poses out",
-        )
-        require(
-            not self.exposure or row is None or row.takes_exposures,
-            f"--exposure is for --field {_fields_that('takes_exposures')}",
-        )
-        if field == "auto":
-            require(not self.encodings, "--field auto chooses the encoding; leave --encodings out")
-            require(
-                self.num_bands is None,
-                "--bands is for the fourier encoding, and --field auto chooses grids; leave one of "
-                "them out",
-            )
-            super().check()
-            return
-        # The views decide between both fields unless --field is given.
-        possible = [row] if row else [FIELDS["mlp"], FIELDS["proposal"]]
-        taken = {name for each in possible for name in each.encodings()}
-        suiting = [name for name in recipes.ENCODINGS if name in taken]
-        others = [name for name in self.encodings or () if name not in suiting]
-        mlp = [name for name in others if name in FIELDS["mlp"].encodings()]
-        require(not mlp, f"--field {field} does not take {', '.join(mlp)}; use --field mlp")
-        require(
-            "fourier" in suiting or self.num_bands is None,
-            f"--bands is for the fourier encoding, and --field {field} takes "
-            f"{', '.join(suiting)}; leave one of them out",
-        )
-        built = self.encodings or (row or FIELDS["mlp"]).default_encodings
-        what = f"--field {field}" if field else "a scene"
-        check_encodings(self, what, suiting=suiting, built=built)
-        super().check()
-
-
-@dataclass(frozen=True, kw_only=True)
-class SceneOptions(ViewsOptions):
-    """Fit a radiance field without and with an encoding.
-
-    Encodings, depending on the field: none fourier gaussian hash lines vector-matrix. The
-    default is none fourier, with --field proposal also hash.
-
-    Example: train_fit.py --scene FOLDER --encodings none fourier hash
-    """
-
-    scene: Annotated[str, InMemory] = "spheres"
-    """Folder of posed images, or a built-in scene: blocks, cloud, spheres, wall."""
 
 
 AskedViews = TypeVar("AskedViews", bound=ViewsOptions)
@@ -531,12 +421,6 @@ class SceneKind(ViewsKind[SceneOptions]):
         return cls(options, scene)
 
 
-def _fields_that(flag: str) -> str:
-    """Names of the fields that do something, and auto, for a message."""
-    names = [name for name, row in FIELDS.items() if getattr(row, flag)]
-    return f"{', '.join(names)} or auto"
-
-
 def _mean(values: Iterable[float]) -> float:
     """Mean over views; those without a pixel to score have NaN and are left out."""
     known = [value for value in values if not math.isnan(value)]
@@ -550,35 +434,6 @@ def _view(test: Views, i: int, score: ViewScore, gray: float) -> View:
     if mask is not None:
         truth, rgb = (torch.where(mask[..., None], each, 0.5) for each in (truth, rgb))
     return View(score.name, truth, rgb, visible_depth(score.rendering), scored=mask)
-
-
-def make_volume(renderer: Renderer, camera: Camera, poses: Tensor, gray: float) -> Volume:
-    """A field as a block of the report, seen by a camera on an orbit."""
-    orbit = find_orbit(poses.cpu())
-    density, rgb = bake(renderer, camera, poses)
-    tangents = [camera.width / camera.fx / 2, camera.height / camera.fy / 2]
-    # An apex and four corners of each camera, an eighth as deep as what it sees is far.
-    poses = poses.cpu()
-    size = float((poses[:, :3, 3] - orbit.center).norm(dim=-1).mean()) / 8
-    signs = torch.tensor([[0, 0, 0], [-1, -1, 1], [1, -1, 1], [1, 1, 1], [-1, 1, 1]])
-    corners = size * signs * torch.tensor([*tangents, -1.0])
-    cameras = corners @ poses[:, :3, :3].mT + poses[:, None, :3, 3]
-    vectors = {
-        name: value.tolist() for name, value in orbit._asdict().items() if name != "is_around"
-    }
-    return Volume(
-        "Orbit",
-        density,
-        rgb,
-        renderer.space.as_json(),
-        {
-            **vectors,
-            "is_around": orbit.is_around,
-            "tangents": tangents,
-            "cameras": cameras.tolist(),
-        },
-        gray,
-    )
 
 
 def _resized(camera: Camera, longer_side: int | None, scale: float) -> Camera:

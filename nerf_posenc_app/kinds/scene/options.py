@@ -1,0 +1,128 @@
+"""Options of radiance fields."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import tyro
+
+from nerf_posenc.core.encoder import unknown_name
+from nerf_posenc.radiance.build import FIELDS
+from nerf_posenc.training import recipes
+from nerf_posenc_app.in_memory import InMemory
+from nerf_posenc_app.kinds.coordinates import check_encodings
+from nerf_posenc_app.options import UNSET, PixelOptions, Range, Resolved, require
+
+FIELD_HELP = (
+    f"Radiance field: {'; '.join(f'{name}, {row.about}' for name, row in FIELDS.items())}. The "
+    "default is mlp for images with an opacity and otherwise proposal, which also fits the "
+    "background of a scene. auto gives the best images in the shortest time: factored for images "
+    "with an opacity, otherwise proposal with a hash grid."
+)
+FieldOption = Annotated[Resolved[str], tyro.conf.arg(help=FIELD_HELP)]
+"""Name of a row of ``FIELDS``, or ``auto``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewsOptions(PixelOptions):
+    """Options of radiance fields, whatever the source of their views."""
+
+    field: FieldOption = UNSET
+
+    background: Literal["auto", "white", "black", "random"] = "auto"
+    """Background color. auto is white for images with an opacity and otherwise random during
+    training, so that empty space is not learned as a white wall."""
+
+    exposure: bool = False
+    """Learn one gain per photograph and color channel, for captures with automatic exposure;
+    needs --field factored or proposal."""
+
+    refine_poses: bool = False
+    """Learn pose corrections together with the field, for poses that are known to about 15
+    degrees; needs --field proposal or auto. The encoding opens from coarse to fine during the
+    first 40% of the fit, over random backgrounds; then the field restarts in full detail."""
+
+    disturb_poses: Annotated[float, Range(0, 0.5)] = 0.0
+    """Standard deviation of noise to add to the training poses, in radians and in halves of the
+    scene's size; it measures what --refine-poses recovers."""
+
+    unknown_poses: bool = False
+    """With --refine-poses, start all training views from one pose: for views that look in one
+    direction from neighboring positions. The refined poses are compared with those of the
+    files."""
+
+    test_views: Annotated[int, Range(1)] = 25
+    """Number of held-out views to score, evenly spread over all of them."""
+
+    turntable: Annotated[int, Range(0, 10_000)] = 20
+    """Number of frames of the turntable video; 0 turns off this video and the orbit on the
+    page."""
+
+    def check(self) -> None:
+        """Check ranges, and that the encodings suit the field."""
+        field, row = self.field, FIELDS.get(self.field or "")
+        require(
+            field in (None, "auto") or row is not None,
+            f"--field: {unknown_name('field', field, ['auto', *FIELDS])}",
+        )
+        require(
+            not self.refine_poses or row is None or row.takes_poses,
+            f"--refine-poses is for --field {_fields_that('takes_poses')}; --field proposal "
+            "--encodings vector-matrix fits factored grids",
+        )
+        require(
+            not self.unknown_poses or self.refine_poses,
+            "--unknown-poses is for --refine-poses; add it",
+        )
+        require(
+            not (self.unknown_poses and self.disturb_poses),
+            "--unknown-poses leaves no poses to disturb; leave --disturb-poses out",
+        )
+        require(
+            not self.exposure or row is None or row.takes_exposures,
+            f"--exposure is for --field {_fields_that('takes_exposures')}",
+        )
+        if field == "auto":
+            require(not self.encodings, "--field auto chooses the encoding; leave --encodings out")
+            require(
+                self.num_bands is None,
+                "--bands is for the fourier encoding, and --field auto chooses grids; leave one of "
+                "them out",
+            )
+            super().check()
+            return
+        # The views decide between both fields unless --field is given.
+        possible = [row] if row else [FIELDS["mlp"], FIELDS["proposal"]]
+        taken = {name for each in possible for name in each.encodings()}
+        suiting = [name for name in recipes.ENCODINGS if name in taken]
+        others = [name for name in self.encodings or () if name not in suiting]
+        mlp = [name for name in others if name in FIELDS["mlp"].encodings()]
+        require(not mlp, f"--field {field} does not take {', '.join(mlp)}; use --field mlp")
+        require(
+            "fourier" in suiting or self.num_bands is None,
+            f"--bands is for the fourier encoding, and --field {field} takes "
+            f"{', '.join(suiting)}; leave one of them out",
+        )
+        built = self.encodings or (row or FIELDS["mlp"]).default_encodings
+        what = f"--field {field}" if field else "a scene"
+        check_encodings(self, what, suiting=suiting, built=built)
+        super().check()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SceneOptions(ViewsOptions):
+    """Fit a radiance field without and with an encoding.
+
+    Encodings, depending on the field: none fourier gaussian hash lines vector-matrix. The
+    default is none fourier, with --field proposal also hash.
+
+    Example: train_fit.py --scene FOLDER --encodings none fourier hash
+    """
+
+    scene: Annotated[str, InMemory] = "spheres"
+    """Folder of posed images, or a built-in scene: blocks, cloud, spheres, wall."""
+
+
+def _fields_that(flag: str) -> str:
+    """Names of the fields that do something, and auto, for a message."""
+    names = [name for name, row in FIELDS.items() if getattr(row, flag)]
+    return f"{', '.join(names)} or auto"
