@@ -22,7 +22,8 @@ from nerf_posenc_app.options import CommonOptions
 from nerf_posenc_app.runs import fit as runs_of_python
 from nerf_posenc_app.runs.fitted import FittedRun
 from nerf_posenc_app.runs.folder import RunFolder
-from nerf_posenc_app.runs.run import Context, open_run
+from nerf_posenc_app.runs.opening import open_run
+from nerf_posenc_app.runs.run import Context
 
 __all__ = ["FittedRun", "experiment", "fit", "main"]
 

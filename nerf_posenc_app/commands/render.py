@@ -22,7 +22,7 @@ from nerf_posenc_app.options import Range, UsageError
 from nerf_posenc_app.own_encodings import imported
 from nerf_posenc_app.report.images import WEBP_SIDE, eight_bit
 from nerf_posenc_app.report.video import has_ffmpeg, write_frames
-from nerf_posenc_app.runs.run import resolve_device
+from nerf_posenc_app.runs.opening import resolve_device
 from nerf_posenc_app.runs.saved_fits import (
     find_fit,
     kind_of_fit,

@@ -23,13 +23,14 @@ from nerf_posenc_app.runs.folder import (
     open_run_folder,
     short_name,
 )
+from nerf_posenc_app.runs.opening import resolve_device
 from nerf_posenc_app.runs.processes import (
     report_error,
     require_distributable,
     require_own_gpu,
     require_same_data,
 )
-from nerf_posenc_app.runs.run import Context, resolve_device, versions
+from nerf_posenc_app.runs.run import Context, versions
 from nerf_posenc_app.runs.saved import STATE, Metrics, RunState, SaveError, read_metrics
 from nerf_posenc_app.terminal import print_to_stderr, printable, say
 

@@ -13,8 +13,9 @@ from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import UsageError
 from nerf_posenc_app.own_encodings import imported
 from nerf_posenc_app.runs.batch import fit_dealt
+from nerf_posenc_app.runs.opening import open_data, resolve_device
 from nerf_posenc_app.runs.processes import report_error, require_own_gpu, require_same_data
-from nerf_posenc_app.runs.run import Context, open_data, resolve_device
+from nerf_posenc_app.runs.run import Context
 from nerf_posenc_app.runs.train import begin_fit, train
 
 

@@ -1,0 +1,234 @@
+"""What is done before the first fit: data opened, options resolved, the run folder made."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from nerf_posenc.training.devices import describe, pick_device
+from nerf_posenc_app.json_values import as_json
+from nerf_posenc_app.kinds.kind import Kind
+from nerf_posenc_app.options import NOT_COMPARED, CommonOptions, UsageError, require, require_ranges
+from nerf_posenc_app.own_encodings import own_files
+from nerf_posenc_app.runs.folder import RunFolder, closed_on_error, create_run_folder
+from nerf_posenc_app.runs.processes import (
+    require_distributable,
+    require_own_gpu,
+    require_rows,
+    require_same_data,
+)
+from nerf_posenc_app.runs.run import Context, Run, versions
+from nerf_posenc_app.runs.saved import RunState
+from nerf_posenc_app.runs.tensorboard import tensorboard_log
+from nerf_posenc_app.runs.train import Watcher
+from nerf_posenc_app.terminal import say, warning_once
+from nerf_posenc_app.values.names import SEED, FitName
+from scenes.errors import SceneError
+
+
+def resolve_device(name: str) -> torch.device:
+    """Choose the device.
+
+    Raises:
+        UsageError: If it is not available.
+    """
+    try:
+        return pick_device(name)
+    except ValueError as error:
+        raise UsageError(f"--device {error}") from None
+
+
+@contextlib.contextmanager
+def open_run(
+    kind_class: type[Kind[Any]],
+    options: CommonOptions,
+    context: Context,
+    folder: RunFolder | None = None,
+) -> Iterator[Run]:
+    """Open the data, resolve the configuration and create the run folder; close them in the end.
+
+    Args:
+        kind_class: kind of the data.
+        options: options as asked for.
+        context: state that the runs of one command share.
+        folder: folder of the run to be resumed; None for a new one.
+
+    Raises:
+        SaveError: If a fit or the run folder cannot be written.
+        Stopped: If the run was asked to end.
+        UsageError: If the data cannot be opened, or options conflict.
+    """
+    world = context.world
+    if world.size > 1:
+        require_distributable(kind_class, options)
+    world.broadcast((kind_class.name, options, own_files(options.encodings or ())))
+    prepared = prepare(kind_class, options, context, folder)
+    with contextlib.closing(prepared.folder), contextlib.ExitStack() as stack:
+        world.broadcast((prepared.config, prepared.folder.path))
+        prepared.compute_references()
+        prepared.watchers = _open_watchers(prepared, stack)
+        yield prepared
+        world.broadcast(None)
+
+
+def _open_watchers(prepared: Run, stack: contextlib.ExitStack) -> list[Watcher]:
+    """Viewers of the fits in progress, beside the terminal."""
+    config, kind = prepared.config, prepared.kind
+    watchers: list[Watcher] = []
+    if config.tensorboard:
+        log = tensorboard_log(partial(prepared.folder.subfolder, "tensorboard"), kind.training)
+        watchers.append(warning_once(stack.enter_context(log), "TensorBoard log"))
+    if config.live:
+        # Imported here since only --live needs it.
+        from nerf_posenc_app.live.viewer import LivePage
+
+        pixels = 96**2 if config.device == "cpu" else 512**2
+        opened = LivePage(kind.title, score=kind.training, poses=kind.poses, pixels=pixels)
+        watchers.append(warning_once(stack.enter_context(opened).show, "live page"))
+        say(f"live     {opened.url}")
+    return watchers
+
+
+def prepare(
+    kind_class: type[Kind[Any]],
+    options: CommonOptions,
+    context: Context,
+    folder: RunFolder | None = None,
+) -> Run:
+    """Open the data, resolve the configuration and create the run folder.
+
+    Raises:
+        UsageError: If the data cannot be opened, options conflict, or the folder cannot be made.
+    """
+    device = resolve_device(options.device)
+    require_own_gpu(device, context.world)
+    kind = open_data(kind_class, options)
+    require_same_data(context.world, kind.source, kind.digest)
+    given = replace(options, device=str(device))
+    if context.resumed is not None:
+        given = _with_saved_choices(given, context.resumed.config)
+    # `auto` may fit for seconds here; it prints a line first.
+    config = kind.resolve(given)
+    names = _repeated(kind, config)
+    # Files are named by six digits of a value.
+    stems = [name.stem for name in names]
+    for name in names:
+        if stems.count(name.stem) > 1:
+            raise UsageError(f"the fit {name} is named twice; give each value once")
+    require_rows(min(config.batch_size, kind.num_rows or config.batch_size), context.world)
+    if folder is None:
+        folder = create_run_folder(options.out, kind.title, overwrite=options.overwrite)
+        folder.clear(names)
+    prepared = Run(kind, options, config, folder, context, names)
+    with closed_on_error(folder):
+        lines = [*kind.summary(config), *(f"note: {note}" for note in kind.notes_on_data)]
+        size = context.world.size
+        processes = "" if size == 1 else f", {size} processes"
+        lines.append(f"device   {describe(device)}{processes}")
+        if not config.quiet:
+            say(*lines)
+        _begin(prepared)
+        plan = kind.plan(config) if size == 1 and not config.quiet else None
+        if plan is not None:
+            config.log(plan)
+    return prepared
+
+
+def _repeated(kind: Kind[Any], config: CommonOptions) -> list[FitName]:
+    """All fits of a run: those of the kind, and their repetitions with other seeds.
+
+    Raises:
+        UsageError: If another option has several values as well.
+    """
+    names = list(kind.fit_names(config))
+    if config.num_seeds == 1 or kind.repeats_itself:
+        return names
+    require(
+        all(name.swept is None for name in names),
+        "--seeds and several values of another option exclude each other",
+    )
+    extra = range(1, config.num_seeds)
+    return [*names, *(FitName(name.encoding, (SEED, seed)) for seed in extra for name in names)]
+
+
+def open_data(kind_class: type[Kind[Any]], options: CommonOptions) -> Kind[Any]:
+    """Open the data of a kind.
+
+    Raises:
+        UsageError: If it cannot be opened, or is not what the options need.
+    """
+    try:
+        return kind_class.open(options)
+    except SceneError as error:
+        raise UsageError(str(error)) from None
+
+
+def _with_saved_choices(options: CommonOptions, saved: Mapping[str, Any]) -> CommonOptions:
+    """Options of a resumed run with what was searched for, which takes a while."""
+    given = {name: getattr(options, name, None) for name in ("sigma", "num_bands", "encodings")}
+    changes: dict[str, Any] = {
+        name: tuple(map(str, saved[name])) if name == "encodings" else saved[name]
+        for name, value in given.items()
+        if value in ("auto", ("auto",)) and isinstance(saved.get(name), int | float | list)
+    }
+    chosen = replace(options, **changes)
+    # Bands or a sigma may have been found for an encoding that was not chosen in the end.
+    reset: dict[str, Any] = dict.fromkeys(changes.keys() - {"encodings"})
+    replace(chosen, **reset).check()
+    require_ranges(type(chosen), vars(chosen))
+    return chosen
+
+
+def _begin(prepared: Run) -> None:
+    """Write what resumes the run; or check that a resumed run is what it was.
+
+    Raises:
+        UsageError: If the folder cannot be written, or the data or the configuration has changed.
+    """
+    context, folder, kind = prepared.context, prepared.folder, prepared.kind
+    config = as_json(asdict(prepared.config))
+    state = RunState(
+        kind=kind.name,
+        options=as_json(asdict(prepared.options)),
+        in_memory=list(prepared.options.in_memory()),
+        own_encodings=own_files(prepared.config.encodings),
+        command=context.command,
+        cwd=context.cwd,
+        config={name: value for name, value in config.items() if name not in NOT_COMPARED},
+        fits=[str(name) for name in prepared.names],
+        digest=kind.digest(),
+        is_part=context.is_part,
+        versions=versions(),
+    )
+    before = context.resumed
+    if before is not None and before.digest:
+        if before.digest != state.digest:
+            raise UsageError(
+                f"--resume {folder.path}: {kind.source} has changed since the run started; start "
+                "a new run"
+            )
+        for name, value in state.config.items():
+            # The data may be found under another path now.
+            if before.config.get(name) != value and name != kind.name:
+                raise UsageError(
+                    f"--resume {folder.path}: the run had {name} {before.config.get(name)!r:.200} "
+                    f"and would now have {value}; resume it on the kind of device that it was "
+                    "started on (--device)"
+                )
+        changed = [
+            f"{name} {before.versions[name]}, now {value}"
+            for name, value in state.versions.items()
+            if before.versions.get(name, value) != value
+        ]
+        if changed:
+            prepared.config.log(f"note: the run was started with {'; '.join(changed)}")
+    else:
+        try:
+            folder.begin(state, prepared.options.in_memory())
+        except OSError as error:
+            raise UsageError(f"cannot write to {folder.path}: {error.strerror}") from None
+    if not context.is_part:
+        context.stop.folder = folder.path
