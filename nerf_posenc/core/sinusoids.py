@@ -457,10 +457,10 @@ class _WavesAlong(torch.autograd.Function):
         size = max(1, _PART * torch.get_num_threads() // width)
         for part, out in zip(x.split(size), features.split(size), strict=True):
             cycles = torch.mm(part.double(), columns)
-            cycles -= torch.round(cycles)
-            # The remainder after whole cycles is as exact in float32 as any angle.
-            angles = cycles.mul_(RADIANS_PER_CYCLE).to(x.dtype)
-            waves = torch.sin(angles), torch.cos(angles)
+            # What whole cycles leave, less than one, is as exact in float32 as any angle.
+            angles = cycles.frac_().mul_(RADIANS_PER_CYCLE).to(x.dtype)
+            # In the place of the angles: an array more would be new memory for every part.
+            waves = torch.sin(angles), angles.cos_()
             torch.cat(waves if phases[0] == "sin" else waves[::-1], dim=1, out=out)
         return features
 
