@@ -38,12 +38,7 @@ _INSTALLED = "nerf-posenc"
 PROGRAM = _INSTALLED if Path(sys.argv[0]).stem == _INSTALLED else SCRIPT
 """The program as it was started."""
 # Types as tyro names them.
-_TYPES = {
-    "INT": "a whole number",
-    "FLOAT": "a number",
-    "INT ...": "whole numbers",
-    "FLOAT ...": "numbers",
-}
+_TYPES = {"INT": "an integer", "FLOAT": "a number", "INT ...": "integers", "FLOAT ...": "numbers"}
 _STARTED = f"{PROGRAM} fit" if PROGRAM == _INSTALLED else PROGRAM
 
 NOT_COMPARED = (
@@ -428,6 +423,8 @@ def _errors_in_one_line(program: str) -> Iterator[None]:
         if not ended.code:
             raise  # The help is printed.
         raise UsageError(f"{_in_one_line(printed.getvalue())} (see {program} --help)") from None
+    else:
+        print(printed.getvalue(), end="", file=sys.stderr)  # Warnings.
 
 
 def _in_one_line(box: str) -> str:

@@ -203,7 +203,7 @@ def _longrope(series: _Series) -> tuple[Tensor, float]:
 def _proportional(series: _Series) -> tuple[Tensor, float]:
     share = float(series.parameters.get("partial_rotary_factor", 1))
     bands = p_rope_bands(series.head_dim, fraction=share, base=series.base)
-    return bands / series.parameters.get("factor", 1.0), 1.0
+    return bands / float(series.parameters.get("factor", 1)), 1.0
 
 
 # The bands and the factor of cosines and sines of each scaling, and the keys that it reads.
