@@ -77,7 +77,6 @@ def fit(
     overwrite: bool = False,
     save_every: float = 60.0,
     figures: bool = False,
-    live: bool = False,
     tensorboard: bool = False,
     quiet: bool = False,
     **options: Any,
@@ -102,7 +101,6 @@ def fit(
         overwrite: whether ``out`` may be a folder that contains files.
         save_every: seconds between two saves of a fit.
         figures: whether to write all charts as SVG files too.
-        live: whether to show fits in progress at 127.0.0.1.
         tensorboard: whether to log for TensorBoard too.
         quiet: whether to print errors only.
         **options: the data, and the options of its kind: the fields of ``ImageOptions``,

@@ -48,7 +48,6 @@ NOT_COMPARED = (
         "overwrite",
         "save_every",
         "figures",
-        "live",
         "open",
         "quiet",
         "video",
@@ -176,9 +175,6 @@ class CommonOptions:
     figures: bool = False
     """Also write each chart as an SVG file."""
 
-    live: bool = False
-    """Show the fits in progress at 127.0.0.1."""
-
     open: bool = False
     """Open the report in a browser when the run ends."""
 
@@ -212,11 +208,6 @@ class CommonOptions:
             names is None or len(set(names)) == len(names),
             "--encodings names an encoding twice; give each once",
         )
-        require(
-            not self.live or importlib.util.find_spec("viser") is not None,
-            f"--live needs viser: {how_to_install('live')}",
-        )
-
         require(
             not self.tensorboard or importlib.util.find_spec("tensorboard") is not None,
             f"--tensorboard needs tensorboard: {how_to_install('tensorboard')}",

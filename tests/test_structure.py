@@ -223,7 +223,7 @@ torch.optim.Adam([torch.zeros(1)])
 
 HIDDEN = {
     "skimage", "imageio", "PIL", "matplotlib", "tqdm", "tyro", "jinja2", "tifffile", "jaxtyping",
-    "imagecodecs", "sacrebleu", "viser", "pycolmap", "scipy", "beartype", "safetensors",
+    "imagecodecs", "sacrebleu", "pycolmap", "scipy", "beartype", "safetensors",
     "huggingface_hub", "nerf_posenc_app", "scenes", "nerf_posenc_audit",
 }
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc_app.values.blocks import Evaluation, Passage
+from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.measures import Measure
 
 Tying = Literal["adjacent", "layer-wise"]
@@ -160,10 +160,6 @@ class System(Protocol):
 
     def schedule(self, progress: float) -> float:
         """Factor of the learning rate by the progress of the fit in [0, 1)."""
-        ...
-
-    def preview(self, model: nn.Module, encoding: str) -> Passage | None:
-        """An example of the test data with the predictions of a model in evaluation mode."""
         ...
 
     def evaluate(self, model: nn.Module, encoding: str) -> Evaluation:

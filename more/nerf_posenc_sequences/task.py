@@ -15,7 +15,7 @@ from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc_app.kinds.kind import Fit, Kind, Problem, digest_of
 from nerf_posenc_app.options import CommonOptions, UsageError, require
 from nerf_posenc_app.terminal import printable
-from nerf_posenc_app.values.blocks import Evaluation, Passage
+from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.measures import Measure, TrainingScore
 from nerf_posenc_app.values.names import GUESS, FitName
 from nerf_posenc_app.values.results import Result
@@ -150,7 +150,6 @@ class TaskKind(Kind[TaskOptions]):
             loss=member_losses(system.loss),
             schedule=system.schedule,
             autocast_dtype=torch.bfloat16 if config.precision == "bfloat16" else None,
-            passage=lambda: self._preview(members[0], encoding),
             details={
                 "network": system.model,
                 "width": getattr(system, "width", None),
@@ -184,10 +183,6 @@ class TaskKind(Kind[TaskOptions]):
         }
         middle = ordered[(len(ordered) - 1) // 2]
         return replace(middle, scores=medians, by_seed=by_seed, details=details)
-
-    @torch.no_grad()
-    def _preview(self, member: nn.Module, encoding: str) -> Passage | None:
-        return self.system.preview(copy.deepcopy(member).cpu().eval(), encoding)
 
 
 def _on_device(draw_batch: DrawBatch, device: torch.device) -> DrawBatch:

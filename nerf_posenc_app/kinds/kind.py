@@ -1,7 +1,7 @@
 """The protocol `Kind`: the interface between a kind of data and the program.
 
 A kind says what is particular to its data. Everything else, the run, its folder, resuming, the
-tables, the page, `compare` and the live page, knows configurations, scores and blocks alone.
+tables, the page and `compare`, knows configurations, scores and blocks alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.schedules import cosine_decay
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.options import CommonOptions, UsageError
-from nerf_posenc_app.values.blocks import Block, Evaluation, Mesh, Passage, Volume
+from nerf_posenc_app.values.blocks import Block, Evaluation, Mesh, Volume
 from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import BATCH_PSNR, Measure, TrainingScore
 from nerf_posenc_app.values.names import FitName
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from jaxtyping import Float
 
-    from nerf_posenc.radiance.cameras import Camera
 
 Config = TypeVar("Config", bound=CommonOptions)
 
@@ -59,8 +58,6 @@ class Problem:
         captured: capture a step as a CUDA graph, where there is a GPU; see `fit`.
         preview: renders small images of the fit in progress.
         originals: the true images of `preview`.
-        passage: an example of the test data with predictions; None for none.
-        render: renders the fit in progress from a camera and its pose; None if it has no camera.
         details: values for ``metrics.json``, such as the learning rate.
     """
 
@@ -77,8 +74,6 @@ class Problem:
     captured: bool = False
     preview: Callable[[], Sequence[Tensor]] = list
     originals: Sequence[Tensor] = ()
-    passage: Callable[[], Passage | None] | None = None
-    render: Callable[[Camera, Tensor], Tensor] | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -179,7 +174,6 @@ class Kind(ABC, Generic[Config]):
         evaluated_on: part of the data that scores are of; empty for all of it.
         facts: further values for ``metrics.json``.
         num_rows: rows that a batch can have; None for any number.
-        poses: poses of the views, ``(views, 4, 4)``, if the data has a camera to move.
     """
 
     name: ClassVar[str]
@@ -198,7 +192,6 @@ class Kind(ABC, Generic[Config]):
     evaluated_on: str = ""
     facts: Mapping[str, Any] = {}
     num_rows: int | None = None
-    poses: Tensor | None = None
 
     def __init__(self, options: Config) -> None:
         raise NotImplementedError

@@ -225,7 +225,6 @@ class SequenceKind(Kind[SequenceOptions]):
                 logits.float().flatten(0, 1), targets.flatten(), ignore_index=_GIVEN
             ),
             autocast_dtype=torch.bfloat16 if config.precision == "bfloat16" else None,
-            passage=lambda: self._passage(model, config),
             details={
                 "network": "transformer",
                 "width": config.width,

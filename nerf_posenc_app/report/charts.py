@@ -71,7 +71,7 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """Lines in one coordinate system, as the page, print and the live page draw them.
+    """Lines in one coordinate system, as the page and print draw them.
 
     Attributes:
         title: title of the chart.

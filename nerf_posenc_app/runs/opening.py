@@ -81,14 +81,6 @@ def _open_watchers(prepared: Run, stack: contextlib.ExitStack) -> list[Watcher]:
     if config.tensorboard:
         log = tensorboard_log(partial(prepared.folder.subfolder, "tensorboard"), kind.training)
         watchers.append(warning_once(stack.enter_context(log), "TensorBoard log"))
-    if config.live:
-        # Imported here since only --live needs it.
-        from nerf_posenc_app.live.viewer import LivePage
-
-        pixels = 96**2 if config.device == "cpu" else 512**2
-        opened = LivePage(kind.title, score=kind.training, poses=kind.poses, pixels=pixels)
-        watchers.append(warning_once(stack.enter_context(opened).show, "live page"))
-        say(f"live     {opened.url}")
     return watchers
 
 

@@ -39,7 +39,7 @@ def follow(context: Context, kinds: Mapping[str, type[Kind[Any]]]) -> None:
     name, options, own_encodings = begun
     for encoding, file in own_encodings.items():
         imported(f"{file.path}:{encoding}")
-    kind_class, options = kinds[name], replace(options, quiet=True, live=False, open=False)
+    kind_class, options = kinds[name], replace(options, quiet=True, open=False)
     if kind_class.inputs(options) is not None:
         fit_dealt(kind_class, options, context)
         return
@@ -52,7 +52,7 @@ def follow(context: Context, kinds: Mapping[str, type[Kind[Any]]]) -> None:
         raise
     require_same_data(world, kind.source, kind.digest)
     config, context.stop.folder = world.broadcast()
-    config = replace(config, device=str(device), quiet=True, live=False)
+    config = replace(config, device=str(device), quiet=True)
     while (asked := world.broadcast()) is not None:
         name, batch_size = asked
         rank_config = config if batch_size is None else replace(config, batch_size=batch_size)

@@ -25,7 +25,6 @@ def options_of_resume(
     encodings: tuple[str, ...] = (),
     save_every: Seconds = None,
     device: str | None = None,
-    live: bool = False,
     quiet: bool = False,
 ) -> dict[str, Any]:
     """Continue an interrupted run with the options that it was started with.
@@ -35,7 +34,6 @@ def options_of_resume(
         encodings: FILE.py:CLASS of each encoding of your own; its code runs only if you name it.
         save_every: Seconds between two saves of a fit (default: as before).
         device: Device to compute on (default: as before).
-        live: Show the fits in progress in a browser, at 127.0.0.1.
         quiet: Print errors only.
     """
     return locals()
@@ -48,7 +46,6 @@ def resume(
     encodings: Sequence[str],
     save_every: float | None,
     device: str | None,
-    live: bool,
     quiet: bool,
 ) -> bool:
     """Go on with all that is missing in a run; return whether every fit is complete.
@@ -59,7 +56,6 @@ def resume(
         encodings: the run's encodings of files, as ``FILE.py:CLASS``, which are imported.
         save_every: seconds between two saves of a fit; None to leave them as they were.
         device: name of the device to compute on; None for that of the options.
-        live: whether to show the fits in progress on a page.
         quiet: whether to print errors only.
 
     Raises:
@@ -87,7 +83,6 @@ def resume(
             open=False,
             save_every=save_every or options.save_every,
             device=device or options.device,
-            live=live,
             quiet=quiet,
         )
         options.check()

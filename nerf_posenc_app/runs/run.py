@@ -91,7 +91,7 @@ class Run:
         results: results of the fits so far, without those that failed.
         originals: the true images of the fits' previews.
         references: results of what needs no training.
-        watchers: functions that show the fits in progress, such as the live page.
+        watchers: functions that log the fits in progress, such as the TensorBoard log.
     """
 
     kind: Kind[Any]

@@ -1,4 +1,4 @@
-"""One fit: a model trained with a progress bar, snapshots, a live page, a file and an early end."""
+"""One fit: a model trained with a progress bar, snapshots, a file and an early end."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -71,7 +71,7 @@ def train(
         stop: ends the fit early when asked to.
         score: score of the batches that the progress line and the snapshots show.
         file: file that the fit is saved in; None for nowhere.
-        watchers: show the fit in progress.
+        watchers: log the fit in progress.
         world: the processes that train the model together.
         halved_batch_size: batch size, if that of the run was too large for the memory.
 

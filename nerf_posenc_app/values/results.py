@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nerf_posenc_app.values.blocks import Evaluation, Passage
+from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.names import FitName
 
 if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
-
-    from nerf_posenc.radiance.cameras import Camera
 
 
 @dataclass(frozen=True)
@@ -44,22 +42,6 @@ class Point(NamedTuple):
     step: int
     seconds: float
     score: float
-
-
-class InProgress(Protocol):
-    """Preview of a fit while it is trained.
-
-    Attributes:
-        preview: renders small images of the fit.
-        originals: the true images of ``preview``.
-        passage: gives an example of the test data with predictions; None for none.
-        render: renders the fit from a camera and its pose; None if it has no camera.
-    """
-
-    preview: Callable[[], Sequence[Tensor]]
-    originals: Sequence[Tensor]
-    passage: Callable[[], Passage | None] | None
-    render: Callable[[Camera, Tensor], Tensor] | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -126,15 +126,6 @@ def test_a_cuda_device_that_is_not_there_is_refused(capsys: pytest.CaptureFixtur
     assert "not on this machine; available are: " in capsys.readouterr().err
 
 
-def test_a_live_page_without_its_server_is_a_mistake_that_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert train_fit.main(["--live", *SMALL_RUN]) == 2
-    assert "pip install '.[live]'" in capsys.readouterr().err
-    assert not Path("runs").exists()
-
-
 def test_a_rate_that_breaks_the_fit_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

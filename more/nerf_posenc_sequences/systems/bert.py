@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc_app.values.blocks import Evaluation, HeatMap, Passage, Token
+from nerf_posenc_app.values.blocks import Evaluation, HeatMap, Token
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_sequences.data.types import Text
 from nerf_posenc_sequences.errors import SequenceError
@@ -229,21 +229,6 @@ class BertSystem(BaseSystem):
     def _tested(self) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:
         """The same test pairs for every model."""
         return self._draw(self.test, _NUM_TESTED, 0, 0)
-
-    def preview(self, model: nn.Module, encoding: str) -> Passage:
-        """Test pairs with the masked words filled in."""
-        inputs, targets = self._tested()
-        logits, pairs = model(tuple(part[:_SHOWN] for part in inputs))
-        words, places = inputs[0][:_SHOWN].tolist(), inputs[2][:_SHOWN].tolist()
-        tokens: list[Token] = []
-        for i, (row, masked) in enumerate(zip(words, places, strict=True)):
-            predicted = dict(zip(masked, logits[i].argmax(-1).tolist(), strict=True))
-            truth = dict(zip(masked, targets[i, :-1].tolist(), strict=True))
-            for place, word in enumerate(row):
-                tokens.append(self._token(predicted.get(place, word), truth.get(place)))
-                tokens.append(Token(" "))
-            tokens += _verdict(int(pairs[i].argmax()), int(targets[i, -1]))
-        return Passage("Masked words, filled in", tokens)
 
     def _token(self, word: int, truth: int | None) -> Token:
         text = self.vocabulary.symbols[word]

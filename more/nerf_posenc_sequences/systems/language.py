@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc_app.values.blocks import Curve, Evaluation, HeatMap, Passage
+from nerf_posenc_app.values.blocks import Curve, Evaluation, HeatMap
 from nerf_posenc_sequences.data.types import Text
 from nerf_posenc_sequences.errors import SequenceError
 from nerf_posenc_sequences.layers.language_models import ConvolutionalLM, TransformerLM
@@ -33,7 +33,6 @@ from nerf_posenc_sequences.systems.language_report import (
     PERPLEXITY,
     bits_at,
     loss_by_position,
-    marked_tokens,
 )
 
 MASKED_SHARE = 0.15
@@ -259,18 +258,6 @@ class LanguageSystem(BaseSystem):
         count = min(available, max(4, _TEST_SYMBOLS // length))
         starts = torch.linspace(0, len(self.test) - length - 1, count).long()
         return self.test[starts[:, None] + torch.arange(length + 1)]
-
-    def preview(self, model: nn.Module, encoding: str) -> Passage:
-        """Test text with the model's predictions."""
-        count = max(1, min(_SHOWN, len(self.test) - 1) // self.context)
-        windows = self.test[: count * self.context].unflatten(0, (count, self.context))
-        # The target of a window's last symbol in a causal model is the next window's first.
-        following = self.test[self.context : count * self.context + 1 : self.context]
-        windows = torch.cat([windows, following[:, None]], dim=1)
-        inputs, targets = self._examples(windows, torch.Generator().manual_seed(0))
-        predicted = model(inputs).argmax(-1)
-        title = "Hidden characters, filled in" if self.is_masked else "Next characters, predicted"
-        return Passage(title, marked_tokens(inputs, targets, predicted, self.alphabet))
 
     def _attention(self, model: nn.Module) -> HeatMap:
         """Mean attention of every head by the offset from the query to the key."""

@@ -229,10 +229,6 @@ class SelfAttentiveSystem(BaseSystem):
         """Half a cosine."""
         return schedules.cosine_decay(progress)
 
-    def preview(self, model: nn.Module, encoding: str) -> Passage:
-        """Test sentences with the label that is found."""
-        return self._passage(model(self.test[:_SHOWN])[0].argmax(-1))
-
     def evaluate(self, model: nn.Module, encoding: str) -> Evaluation:
         """Accuracy on test sentences, and the attention over the words of some."""
         assert isinstance(model, SelfAttentiveModel)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nerf_posenc_app.values.blocks import Evaluation, Passage
+from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_sequences.data.types import Stories
 from nerf_posenc_sequences.errors import SequenceError
@@ -19,13 +19,7 @@ from nerf_posenc_sequences.systems.story_batches import (
     encode_stories,
     story_format,
 )
-from nerf_posenc_sequences.systems.story_report import (
-    MAX_QUESTIONS,
-    MEASURES,
-    attention_maps,
-    story_evaluation,
-    story_passage,
-)
+from nerf_posenc_sequences.systems.story_report import MEASURES, attention_maps, story_evaluation
 
 
 class StorySystem(BaseSystem, ABC):
@@ -102,14 +96,6 @@ class StorySystem(BaseSystem, ABC):
     def description(self, encoding: str) -> dict[str, Any]:
         """Arguments of the model, and the vocabulary."""
         return {"words": list(self.format.words), **self._arguments(encoding)}
-
-    @torch.no_grad()
-    def preview(self, model: nn.Module, encoding: str) -> Passage:
-        """The first test questions with the answers of a model."""
-        device = next(model.parameters()).device
-        (inputs,) = self.tests[0].rows(slice(MAX_QUESTIONS)).chunks(device)
-        places = self._answer(model, inputs)[0].argmax(1).tolist()
-        return story_passage(self.stories.tasks[0], [self.format.words[i] for i in places])
 
     @torch.no_grad()
     def evaluate(self, model: nn.Module, encoding: str) -> Evaluation:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc_app.values.blocks import Evaluation, HeatMap, Passage
+from nerf_posenc_app.values.blocks import Evaluation, HeatMap
 from nerf_posenc_sequences.data.types import Pair, Pairs, Words
 from nerf_posenc_sequences.errors import SequenceError
 from nerf_posenc_sequences.layers.convolutional_seq2seq import PLACEMENTS, ConvolutionalSeq2Seq
@@ -220,12 +220,6 @@ class TranslationSystem(BaseSystem):
                 *self._maps(model, test),
             ],
         )
-
-    def preview(self, model: nn.Module, encoding: str) -> Passage:
-        """Some test sources with their translations."""
-        assert isinstance(model, Seq2Seq)
-        examples = _spread(self.test, _MOST_DECODED)[:_NUM_SHOWN]
-        return translations_passage(self.translate(model, examples), examples, self.joiner)
 
     def translate(self, model: Seq2Seq, pairs: Sequence[Pair]) -> list[Words]:
         """Translations of the sources of pairs.

@@ -103,7 +103,6 @@ class ViewsKind(Kind[AskedViews]):
         self.title, self.source = self.scene.name, self.scene.source
         self.facts = {"size": self.scene.train.size}
         self.notes_on_data = self.scene.notes
-        self.poses = poses
 
     def summary(self, config: AskedViews) -> list[str]:
         """Source, size and number of views."""
@@ -241,11 +240,9 @@ class ViewsKind(Kind[AskedViews]):
         preview_views = self.scene.train if config.refine_poses else self.scene.test
         preview = preview_views.subset(1).resized(PREVIEW_SIDE // 4)
 
-        def pose_of_preview() -> Tensor:
-            poses = preview_views.world_from_camera
-            return (renderer.found_poses(poses) if config.refine_poses else poses)[0]
-
-        def render(camera: Camera, pose: Tensor) -> Tensor:
+        def render_preview() -> Tensor:
+            poses, camera = preview_views.world_from_camera, preview.cameras[0]
+            pose = (renderer.found_poses(poses) if config.refine_poses else poses)[0]
             return render_camera(renderer, camera, pose, background=gray, autocast_dtype=dtype).rgb
 
         return Problem(
@@ -260,9 +257,8 @@ class ViewsKind(Kind[AskedViews]):
             schedule=renderer.schedule,
             autocast_dtype=dtype,
             captured=renderer.has_fixed_shapes,
-            preview=lambda: [render(preview.cameras[0], pose_of_preview())],
+            preview=lambda: [render_preview()],
             originals=[preview.over(0, gray)],
-            render=render,
             details={
                 "network": config.field,
                 "width": description.layers[0],

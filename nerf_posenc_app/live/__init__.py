@@ -1,1 +1,0 @@
-"""The live page, which needs viser: fits in progress in a browser on this machine."""
