@@ -41,7 +41,6 @@ DOORS: dict[frozenset[str], dict[str, str]] = {
             [
                 *(f"nerf_posenc_app.report.{name}" for name in ("charts", "figures", "outputs")),
                 *(f"nerf_posenc_app.report.{name}" for name in ("page", "tiles", "video")),
-                "nerf_posenc_app.commands.hub",
                 "nerf_posenc_app.runs.saved",
                 "nerf_posenc_kinds.audio",
                 "nerf_posenc_kinds.sound_report",

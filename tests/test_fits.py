@@ -106,11 +106,6 @@ def test_a_scene_renders_its_test_views_again(runs: Path, field: str) -> None:
     assert rgb.shape == (2, 3)
 
 
-def test_a_radiance_field_is_no_model_of_the_hub(runs: Path) -> None:
-    assert train_fit.main(["export", str(runs / "mlp"), "--hub"]) == 2
-    assert not list((runs / "mlp").glob("hub*"))
-
-
 def test_poses_in_the_units_of_the_file_are_brought_to_the_box(runs: Path) -> None:
     values = load_checkpoint(runs / "mlp/fits/fourier.safetensors")
     values["model"]["center"], values["model"]["scale"] = [1.0, 2.0, 3.0], 10.0

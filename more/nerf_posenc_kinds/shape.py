@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated
 
 import torch
@@ -12,9 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.fits import CoordinateFit, load_fit
 from nerf_posenc.training.batches import ShuffledRows
-from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import ShownLoss, predict
 from nerf_posenc_app.kinds.coordinates import (
@@ -24,9 +21,9 @@ from nerf_posenc_app.kinds.coordinates import (
     with_defaults,
 )
 from nerf_posenc_app.kinds.kind import Fit, Problem, digest_of
-from nerf_posenc_app.options import CoordinateOptions, Range, require
+from nerf_posenc_app.options import CoordinateOptions, Range
 from nerf_posenc_app.terminal import printable, progress_bar, sum_up
-from nerf_posenc_app.values.blocks import Evaluation, Mesh, View
+from nerf_posenc_app.values.blocks import Evaluation, View
 from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import Measure, TrainingScore
 from nerf_posenc_app.values.results import Result
@@ -200,7 +197,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
             captured=True,
             facts={"center": list(shape.center), "scale": shape.scale},
             preview=lambda: [
-                shaded_view(_queried(model), _AZIMUTHS["front"], side=_PREVIEW_SIDE, device=device)
+                shaded_view(queried(model), _AZIMUTHS["front"], side=_PREVIEW_SIDE, device=device)
             ],
             originals=[self._preview],
         )
@@ -211,7 +208,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
     def evaluate(self, fit: Fit[ShapeOptions]) -> Evaluation:
         """Scores, and views of the surface and of a slice of the distance."""
         device = torch.device(fit.config.device)
-        query = _queried(fit.model)
+        query = queried(fit.model)
         views = []
         parts, quiet = 1 + len(_AZIMUTHS), fit.config.quiet
         with progress_bar(f"{fit.name} evaluation", parts, "part", quiet=quiet) as bar:
@@ -274,27 +271,6 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
             if math.isnan(fit.scores[CHAMFER.name]):
                 yield Doubt(fit.name, "has no surface", f"Try more {length}")
 
-    @classmethod
-    def mesh(cls, path: Path, nodes: int, device: torch.device) -> Mesh:
-        """Surface of a saved fit, in the units of the mesh's file."""
-        fit = load_fit(path, device=device)
-        assert isinstance(fit, CoordinateFit)
-        try:
-            center = torch.tensor([float(value) for value in fit.facts["center"]])
-            scale = float(fit.facts["scale"])
-            if center.shape != (3,) or not bool(center.isfinite().all()) or not 0 < scale < 1e30:
-                raise ValueError
-        except (KeyError, TypeError, ValueError):
-            raise CheckpointError(f"{path} contains no fit of a shape") from None
-        query = _queried(fit.model)
-        vertices, faces = surface_mesh(lambda points: query(points.to(device)), nodes)
-        require(
-            len(faces) > 0,
-            f"{path} has no surface on a grid of {nodes} nodes per axis; give more --nodes, or "
-            "train it longer",
-        )
-        return Mesh(vertices.double() * scale + center.double(), faces)
-
 
 def _distance(model: nn.Module, points: Float[Tensor, "n 3"]) -> Float[Tensor, "n 1"]:
     """Signed distance that a model has, in float32."""
@@ -302,7 +278,7 @@ def _distance(model: nn.Module, points: Float[Tensor, "n 3"]) -> Float[Tensor, "
     return (values - 0.5) * _SPAN
 
 
-def _queried(model: nn.Module) -> Callable[[Tensor], Tensor]:
+def queried(model: nn.Module) -> Callable[[Tensor], Tensor]:
     """The signed distance of a model, in chunks and without gradients."""
 
     def query(points: Tensor) -> Tensor:

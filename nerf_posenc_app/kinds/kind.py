@@ -24,7 +24,7 @@ from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.schedules import cosine_decay
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.options import CommonOptions, UsageError
-from nerf_posenc_app.values.blocks import Block, Evaluation, Mesh, Volume
+from nerf_posenc_app.values.blocks import Block, Evaluation
 from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import BATCH_PSNR, Measure, TrainingScore
 from nerf_posenc_app.values.names import FitName
@@ -119,7 +119,7 @@ class RenderedFile:
 
 @dataclass(frozen=True)
 class Exportable:
-    """A saved fit as ``export --onnx`` writes it.
+    """A saved fit as ``export`` writes it.
 
     Attributes:
         model: module of tensors alone.
@@ -161,7 +161,6 @@ class Kind(ABC, Generic[Config]):
         Options: its options, and once resolved, the configuration of its runs.
         rendered_by: options of the command ``render`` that suit its fits; none if they have nothing
             to render.
-        is_orbited: whether its fits are radiance fields, which `volume` loads for the browser.
         is_distributable: whether several processes can share its batches.
         repeats_itself: whether a fit of it is of all seeds at once.
         training: score that progress, curves and video show of the loss of the batches; the PSNR
@@ -179,7 +178,6 @@ class Kind(ABC, Generic[Config]):
     name: ClassVar[str]
     Options: ClassVar[type[CommonOptions]]
     rendered_by: ClassVar[Sequence[str]] = ()
-    is_orbited: ClassVar[bool] = False
     is_distributable: ClassVar[bool] = True
     repeats_itself: ClassVar[bool] = False
     training: TrainingScore = BATCH_PSNR
@@ -329,36 +327,12 @@ class Kind(ABC, Generic[Config]):
 
     @classmethod
     def exportable(cls, path: Path) -> Exportable:
-        """Load a saved fit for ``export --onnx``.
+        """Load a saved fit for ``export``.
 
         Raises:
             UsageError: If this kind cannot be exported.
         """
         raise UsageError(f"{path} is a fit of the kind {cls.name}, which cannot be exported")
-
-    @classmethod
-    def volume(cls, path: Path, device: torch.device) -> Volume:
-        """Load a saved fit for ``export --page``, for kinds that have ``is_orbited``.
-
-        Args:
-            path: file of the fit.
-            device: device to compute on.
-        """
-        raise NotImplementedError
-
-    @classmethod
-    def mesh(cls, path: Path, nodes: int, device: torch.device) -> Mesh:
-        """Load a saved fit for ``export --mesh``.
-
-        Args:
-            path: file of the fit.
-            nodes: nodes of the grid along each axis.
-            device: device to compute on.
-
-        Raises:
-            UsageError: If this kind has no surface.
-        """
-        raise UsageError(f"{path} is a fit of the kind {cls.name}, which has no surface")
 
 
 def digest_of(parts: Iterable[tuple[Sequence[int], Iterable[Tensor]]]) -> str:

@@ -163,7 +163,6 @@ def write_page(
         gain_label=gain_label(measure),
         baseline=BASELINE,
         sides=sides,
-        folder=about.run.get("config", {}).get("out", "RUN"),
         networks=None if tiles else page_networks(results, sides),
         rows=[_row(r, results, measures, about.groups) for r in results],
         fitted="" if about.groups else fitted_line(results, about.run),

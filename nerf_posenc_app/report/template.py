@@ -5,19 +5,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from nerf_posenc_app.json_values import as_json
 from nerf_posenc_app.report.palette import NUM_COLORS, NUM_STYLES, PAGE_DARK, PAGE_LIGHT, RAMP
 
 # The environment caches compiled templates.
 _ENVIRONMENT = Environment(
-    loader=ChoiceLoader(
-        [
-            PackageLoader("nerf_posenc_app.report", "templates"),
-            PackageLoader("nerf_posenc_app.web", "templates"),
-        ]
-    ),
+    loader=PackageLoader("nerf_posenc_app.report", "templates"),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,

@@ -381,14 +381,6 @@ def read_metrics(folder: Path) -> Metrics:
     return Metrics(**{**vars(run), "fits": fits})
 
 
-def made_by(metrics: Metrics | None, command: str) -> dict[str, Any]:
-    """Commands that reproduce a page: its own, after that of the run if its metrics exist."""
-    if metrics is None:
-        return {"command": command}
-    command = f"{metrics.command}\n{command}"
-    return {"config": metrics.config, "versions": metrics.versions, "command": command}
-
-
 def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
     def read(kind: Any, name: str, default: Any = None) -> Any:
         return from_json(kind, entry.get(name, default), name)

@@ -14,7 +14,7 @@ from torch import Tensor
 from nerf_posenc.fits import ImageFit
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int, Num, Shaped
+    from jaxtyping import Bool, Float, Num, Shaped
 
 
 @dataclass(frozen=True)
@@ -188,19 +188,6 @@ class Block(Protocol):
     @property
     def title(self) -> str:
         """Heading of the block."""
-
-
-@dataclass(frozen=True)
-class Mesh:
-    """The surface of a fit.
-
-    Attributes:
-        vertices: corners of the triangles, in float64, in the units of the data.
-        faces: numbers of the corners, counterclockwise as seen from outside.
-    """
-
-    vertices: Float[Tensor, "vertices 3"]
-    faces: Int[Tensor, "faces 3"]
 
 
 @dataclass(frozen=True)

@@ -34,14 +34,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]
         assert train_fit.main(["--images", "cat", "noise.png", *image, "--out", "images"]) == 0
         assert train_fit.main([*SMALL_SEQUENCE, "--quiet", "--out", "sequence"]) == 0
         assert train_fit.main(["compare", "image", "held", "--out", "compared.html"]) == 0
-        assert train_fit.main(["export", "image", "--page", "--out", "exported.html"]) == 0
         yield {
             "image": folder / "image/report.html",
             "held-out": folder / "held/report.html",
             "images": folder / "images/index.html",
             "sequence": folder / "sequence/report.html",
             "comparison": folder / "compared.html",
-            "exported": folder / "exported.html",
         }
     finally:
         os.chdir(before)
@@ -50,9 +48,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]
 
 @needs_chromium
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize(
-    "kind", ["image", "held-out", "images", "sequence", "comparison", "exported"]
-)
+@pytest.mark.parametrize("kind", ["image", "held-out", "images", "sequence", "comparison"])
 def test_no_report_has_a_serious_violation(
     kind: str, scheme: str, browser: Any, pages: dict[str, Path]
 ) -> None:

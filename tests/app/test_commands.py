@@ -104,7 +104,7 @@ def test_onnxruntime_gives_the_same_values(name: str, capsys: pytest.CaptureFixt
     needs("onnx", "onnxscript", "onnxruntime")
     import onnxruntime
 
-    assert train_fit.main(["export", name, "--onnx", "--overwrite"]) == 0
+    assert train_fit.main(["export", name, "--overwrite"]) == 0
     path = capsys.readouterr().out.strip().rpartition(" ")[2]
     assert Path(path).parent == Path(name)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -144,8 +144,7 @@ def mistakes() -> dict[str, tuple[list[str], str]]:
         "a size beyond memory": (["render", "image", "--size", "99999"], "--size must be 1 to"),
         "a turntable of an image": (["render", "image", "--turntable", "3"], "is for a scene"),
         "a run of no metrics": (["compare", "."], "a run of several data"),
-        "no format": (["export", "image"], "needs a format: --onnx"),
-        "a file that is no fit": (["export", "bad.json", "--onnx"], "is not a checkpoint"),
+        "a file that is no fit": (["export", "bad.json"], "is not a checkpoint"),
         "several images": (["render", "."], "give the folder of one"),
     }
 

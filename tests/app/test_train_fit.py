@@ -375,7 +375,7 @@ def test_an_encoding_may_have_any_name(name: str, monkeypatch: pytest.MonkeyPatc
     assert [fit["name"] for fit in metrics["fits"]] == ["none", name]
     assert train_fit.main(["render", "run", "--encoding", name, "--quiet"]) == 0
     if importlib.util.find_spec("onnxscript") is not None:
-        assert train_fit.main(["export", "run", "--encoding", name, "--onnx"]) == 0
+        assert train_fit.main(["export", "run", "--encoding", name]) == 0
     # Only the report is made again: both fits are found.
     Path("run/metrics.json").unlink()
     assert train_fit.main(["--resume", "run", "--quiet"]) == 0

@@ -11,7 +11,6 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-import train_fit
 from nerf_posenc.core.encoder import Identity
 from nerf_posenc.radiance.baking import bake
 from nerf_posenc.radiance.base_renderer import Renderer
@@ -24,12 +23,15 @@ from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.renderers import GridRenderer
 from nerf_posenc.radiance.scene_spaces import make_space
 from nerf_posenc_app.kinds.scene.volume import make_volume
+from nerf_posenc_app.report.page import write_page
 from nerf_posenc_app.report.volumes import shown_volumes
-from nerf_posenc_app.web.volume_page import volume_page
+from nerf_posenc_app.values.blocks import Evaluation
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Result
+from tests.app.test_page import about
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 from tests.radiance.test_scene_spaces import around, forward_facing
-from tests.small import SMALL_SCENE
 
 
 class Ball(RadianceField):
@@ -115,8 +117,9 @@ def test_the_browser_shows_what_the_renderer_gives(
 ) -> None:
     renderer, camera, poses = scene_of(space)
     volume = make_volume(renderer, camera, poses, 1.0)
-    page = volume_page({"a ball": volume}, title="p", command="c")
-    (tmp_path / "page.html").write_text(page)
+    scores = {"psnr_db": 20.0, "ssim": 0.5}
+    ball = Result(name=FitName("ball"), seconds=1.0, evaluation=Evaluation(scores, [volume]))
+    write_page(tmp_path / "page.html", about(), [ball])
     opened = browser.new_page(viewport={"width": 700, "height": 700})
     messages: list[str] = []
     requests: list[str] = []
@@ -152,16 +155,3 @@ def test_the_browser_shows_what_the_renderer_gives(
     opened.wait_for_timeout(800)
     assert opened.evaluate(drawn)
     opened.close()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("own_folder", "no_hull", "no_report")
-def test_fields_of_a_run_are_exported_to_be_orbited(capsys: pytest.CaptureFixture[str]) -> None:
-    scene = [*SMALL_SCENE, "--encodings", "none", "fourier", "--quiet", "--out", "run"]
-    assert train_fit.main(scene) == 0
-    assert train_fit.main(["export", "run", "--page"]) == 0
-    assert "exported none, fourier: wrote run/page.html" in capsys.readouterr().out
-    page = Path("run/page.html").read_text()
-    assert page.count('<canvas class="field"') == 2
-    assert train_fit.main(["export", "run", "--page"]) == 2
-    assert "--overwrite" in capsys.readouterr().err

@@ -13,11 +13,10 @@ from torch import Tensor
 
 import train_fit
 from nerf_posenc.training.loop import ShownLoss
-from nerf_posenc_app.commands.export import _write_mesh
-from nerf_posenc_app.values.blocks import Mesh
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_kinds.data.meshes import open_shape
 from nerf_posenc_kinds.data.surfaces import shaded_view, surface_mesh
+from nerf_posenc_kinds.mesh import write_mesh
 from nerf_posenc_kinds.shape import ShapeKind, ShapeOptions
 from scenes import SceneError
 
@@ -59,7 +58,7 @@ def test_triangles_that_face_inwards_are_flipped(suffix: str) -> None:
 
 def test_a_small_mesh_is_written_with_all_its_digits() -> None:
     vertices, faces = surface_mesh(sphere, 16)
-    _write_mesh(Mesh(1e-6 * vertices.double(), faces), Path("a.obj"), ".obj")
+    write_mesh(1e-6 * vertices.double(), faces, Path("a.obj"), ".obj")
     found = trimesh.load_mesh("a.obj", process=False).vertices
     np.testing.assert_allclose(found, 1e-6 * vertices.double().numpy(), atol=1e-14)
 
@@ -135,12 +134,12 @@ def test_a_fitted_box_is_exported_in_the_units_of_its_file(
     (fit,) = json.loads(Path("run/metrics.json").read_text())["fits"]
     assert fit["iou"] > 95
     for name in ("made.ply", "made.obj", "made.stl"):
-        arguments = ["export", "run", "--mesh", "--nodes", "64", "--out", name]
+        arguments = ["mesh", "run/fits/hash.safetensors", "--nodes", "64", "--out", name]
         assert train_fit.main(arguments) == 0
         made = trimesh.load_mesh(name)
         np.testing.assert_allclose(made.bounds, box.bounds, atol=0.1)
         assert made.volume == pytest.approx(16, rel=0.05)
-    assert train_fit.main(["export", "run", "--mesh", "--out", "made.png"]) == 2
+    assert train_fit.main(["mesh", "run/fits/hash.safetensors", "--out", "made.png"]) == 2
     assert train_fit.main(["render", "run"]) == 2
     assert "the fit of a shape, which has nothing to render" in capsys.readouterr().err
 

@@ -48,7 +48,7 @@ from nerf_posenc_app.kinds.scene.pose_scores import POSITION, ROTATION, notes_on
 from nerf_posenc_app.kinds.scene.volume import make_volume
 from nerf_posenc_app.options import UsageError
 from nerf_posenc_app.terminal import noted, printable, progress_bar, say, sum_up
-from nerf_posenc_app.values.blocks import Block, Evaluation, Video, View, Volume
+from nerf_posenc_app.values.blocks import Block, Evaluation, Video, View
 from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
@@ -79,7 +79,6 @@ class ViewsKind(Kind[AskedViews]):
     """Training and test views of a scene."""
 
     rendered_by = ("size", "scale", "cameras", "turntable")
-    is_orbited = True
     about = ABOUT
     citations = CITATIONS
     evaluated_on = "test views"
@@ -320,7 +319,9 @@ class ViewsKind(Kind[AskedViews]):
         if not config.turntable:
             return ()
         with progress_bar(f"{name} orbit", 1, "field", quiet=config.quiet) as bar:
-            volume = self.volume(path, torch.device(config.device))
+            fit = load_fit(path, device=torch.device(config.device))
+            assert isinstance(fit, SceneFit)
+            volume = make_volume(fit.renderer, fit.camera, fit.world_from_camera, fit.background)
             bar.update()
             sum_up(bar, f"{bar.format_dict['elapsed']:.1f} s")
         return (volume,)
@@ -381,13 +382,6 @@ class ViewsKind(Kind[AskedViews]):
         first = cameras[0][0]
         size = first.width, first.height
         return Rendered(size, f"{path.stem}-{stem}", frames, len(cameras))
-
-    @classmethod
-    def volume(cls, path: Path, device: torch.device) -> Volume:
-        """Load a saved field, to be orbited."""
-        fit = load_fit(path, device=device)
-        assert isinstance(fit, SceneFit)
-        return make_volume(fit.renderer, fit.camera, fit.world_from_camera, fit.background)
 
     @classmethod
     def exportable(cls, path: Path) -> Exportable:
