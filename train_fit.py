@@ -108,7 +108,7 @@ def fit(
             distribution's kind. Data is the name of a file, as on the command line, or values in
             memory: an ``image`` of shape ``(height, width)`` or ``(height, width, 3 or 4)`` in 8 or
             16 bits, in [0, 1], or of linear light with values above 1; as a ``scene``,
-            `nerf_posenc.radiance.Views`. A ``mask``, ``weights`` and ``observed`` may be arrays.
+            `nerf_posenc.radiance.Views`. A ``mask`` and ``observed`` may be arrays.
 
     Returns:
         The run: its scores, reconstructions and models, in a folder of its own.

@@ -23,7 +23,6 @@ RUNS = {
     "cat, networks": [*_CAT, "--encodings", "siren", "wire"],
     "cat, bands": [*_CAT, "--bands", "4", "6"],
     "cat, observed": [*_CAT, "--observed", "0.1", "--bands", "auto"],
-    "cat, noise": [*_CAT, "--noise", "0.1"],
     "spheres": [*_SPHERES, "--bands", "6", "--encodings", "none", "fourier"],
     "factored": [*_SPHERES, "--field", "factored"],
     "proposal": [*_SPHERES, "--field", "proposal", "--encodings", "hash"],

@@ -94,19 +94,18 @@ def image_in_memory(pixels: Any, *, is_light: bool = False) -> Image:
     return image_of(record, name="image", source="image in memory")
 
 
-def weights_in_memory(values: Any, name: str = "a mask") -> Float[Tensor, "height width"]:
-    """Make a mask or weights of an array: shares in [0, 1], in 8 or 16 bits shares of the largest.
+def mask_in_memory(values: Any) -> Float[Tensor, "height width"]:
+    """Make a mask of an array: shares in [0, 1], in 8 or 16 bits shares of the largest.
 
     Args:
         values: array or tensor ``(height, width)``.
-        name: name of the data for messages.
 
     Raises:
-        SceneError: If they are of another shape, or out of range.
+        SceneError: If it is of another shape, or out of range.
     """
-    array = shares(values, name)
+    array = shares(values, "a mask")
     if array.ndim != 2:
-        raise SceneError(f"{name} must be (height, width); got {array.shape}")
+        raise SceneError(f"a mask must be (height, width); got {array.shape}")
     return torch.from_numpy(array)
 
 

@@ -387,7 +387,7 @@ def _read(
             require(array.ndim in (2, 3), f"--scan must have 2 or 3 axes; got {array.shape}")
             return torch.from_numpy(array), ()
         if name.lower().endswith(".npy"):
-            values = read_file("scenes.reading.arrays:read_array", Path(name), max_pixels)
+            values = read_file("nerf_posenc_kinds.data.arrays:read_array", Path(name), max_pixels)
             return torch.from_numpy(values), ()
         # Transparent pixels are empty.
         image = open_image(name, max_pixels=max_pixels, background=0.0)

@@ -100,19 +100,6 @@ def octave_edges(height: int, width: int) -> list[float]:
     return [0.0, *(2 ** (k - 0.5) * math.pi for k in range(num_octaves + 1))]
 
 
-def energy_by_octave(values: Float[Tensor, "height width channels"]) -> list[float]:
-    """Mean square of an image, or of an error, within each ring of `octave_edges`.
-
-    Args:
-        values: any numbers; their mean square is the sum over the rings, by Parseval's theorem.
-
-    Returns:
-        One number per ring, the lowest first, which holds the mean.
-    """
-    values = values.detach().cpu()
-    return _energy_by_octave(lambda rows, channel: values[rows, :, channel], values.shape)
-
-
 def nyquist_frequency(height: int, width: int) -> float:
     """Highest angular frequency of a pixel grid in rad per unit: half a cycle per pixel.
 

@@ -22,7 +22,6 @@ class EncoderDescription:
         num_bands: frequency bands of ``"fourier"``.
         sigma: standard deviation of ``"gaussian"``, in cycles per unit; None is
             ``default_sigma(resolution)``.
-        max_resolution: nodes per axis of a grid's last level, 16 or more; None for one per sample.
         num_features: most trained features of a grid; None for its default size.
     """
 
@@ -32,7 +31,6 @@ class EncoderDescription:
     resolution: int = 512
     num_bands: int = 10
     sigma: float | None = None
-    max_resolution: int | None = None
     num_features: int | None = None
 
 

@@ -13,7 +13,6 @@ _LEVELS = 8
 # Of a grid with fewer features than an image has values: each level is finer (docs/experiments.md).
 _FEW_LEVELS = 4
 _FEATURES = 4
-_MOST_NODES = 1 << 24
 _LOG2_ROWS = TABLE_ROWS.bit_length() - 1
 _FINEST_BASE, _MOST_LOG2_ROWS = 64, 22
 
@@ -23,10 +22,9 @@ def hash_grid(
     resolution: int,
     *,
     num_features: int | None = None,
-    max_resolution: int | None = None,
     generator: torch.Generator | None = None,
 ) -> HashGridEncoder:
-    """Hash grid with 8 levels of 4 features, from coarse nodes to ``max_resolution``.
+    """Hash grid with 8 levels of 4 features, from coarse nodes to one per sample.
 
     Without ``num_features`` it has 16 nodes per axis and tables of up to 2^19 rows. With it, a grid
     of two or more axes has 4 levels; with 0.2 million features it learns best by Muon at 0.03 and
@@ -35,53 +33,29 @@ def hash_grid(
     Args:
         in_dim: number of coordinates.
         resolution: samples across [-1, 1] along the longest axis, 1 or more.
-        num_features: most features of all tables together; the last level then has a node per
-            sample.
-        max_resolution: nodes per axis of the last level, 16 or more; None for one per sample.
+        num_features: most features of all tables together; None for 8 levels of up to 2^19 rows.
         generator: random number generator of the initial features.
 
     Raises:
-        ValueError: If no grid is that small, or ``max_resolution`` is out of its range.
+        ValueError: If no grid is that small.
 
     Examples:
         >>> hash_grid(2, 512, num_features=100_000).table.numel() <= 100_000
         True
     """
     base, log2_rows, num_levels = COARSEST, _LOG2_ROWS, _LEVELS
-    if max_resolution is not None and not COARSEST <= max_resolution <= _MOST_NODES:
-        raise ValueError(
-            f"max_resolution must be {COARSEST} to {_MOST_NODES}; got {max_resolution}"
-        )
     if num_features is not None:
-        if max_resolution is not None:
-            raise ValueError("give a grid's last level or its num_features, not both")
         num_levels = _LEVELS if in_dim == 1 else _FEW_LEVELS
         base, log2_rows = _layout(in_dim, resolution, num_levels, num_features)
-    last = resolution if max_resolution is None else max_resolution
     return HashGridEncoder(
         in_dim,
         num_levels,
         features_per_level=_FEATURES,
         log2_table_size=log2_rows,
         base_resolution=base,
-        growth=_growth(base, last, num_levels),
+        growth=_growth(base, resolution, num_levels),
         generator=generator,
     )
-
-
-def level_nodes(max_resolution: int, *, base: int = COARSEST) -> tuple[int, ...]:
-    """Nodes per axis of each level of a grid.
-
-    Args:
-        max_resolution: number of nodes of the last level; a level is rounded up to whole nodes.
-        base: number of nodes of the coarsest level.
-
-    Examples:
-        >>> level_nodes(768)
-        (16, 28, 49, 85, 147, 255, 442, 768)
-    """
-    levels = grid_levels(1, _LEVELS, None, base, _growth(base, max_resolution, _LEVELS))
-    return tuple(level.nodes for level in levels)
 
 
 def _growth(base: int, max_resolution: int, num_levels: int) -> float:

@@ -91,11 +91,7 @@ def _gaussian(model: EncoderDescription, generator: torch.Generator | None) -> E
 
 def _hash_grid(model: EncoderDescription, generator: torch.Generator | None) -> Encoder:
     return hash_grid(
-        model.in_dim,
-        model.resolution,
-        num_features=model.num_features,
-        max_resolution=model.max_resolution,
-        generator=generator,
+        model.in_dim, model.resolution, num_features=model.num_features, generator=generator
     )
 
 

@@ -277,7 +277,10 @@ def test_views_in_memory_are_fitted_under_their_masks() -> None:
         (dict(image="cat", bands=3, num_bands=3), "num_bands and bands are the same option"),
         (dict(image="cat", turntable=3), "turntable is for scene, not for image"),
         (dict(image="cat", encodings="none"), "encodings must be a list"),
-        (dict(image="cat", held_out=True, noise=0.1), "noise and held_out exclude each other"),
+        (
+            dict(image="cat", held_out=True, observed=0.1),
+            "observed and held_out exclude each other",
+        ),
         (dict(image="cat", scene="wall"), "fit needs data"),
         (dict(image="cat", mask=np.full((9, 9), 2.0)), r"a mask must hold values in \[0, 1\]"),
         (dict(image="cat", bnads=3), "there is no option bnads; did you mean bands"),

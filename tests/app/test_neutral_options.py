@@ -46,8 +46,6 @@ ONES = np.ones((SIZE[1], SIZE[0]), np.float32)
 NEUTRAL: dict[str, dict[str, Any]] = {
     "a white mask": {"mask": "white.png"},
     "a mask of ones in memory": {"mask": InMemory(ONES.astype(bool))},
-    "weights of 1": {"weights": "ones.npy"},
-    "weights of 1/2": {"weights": InMemory(ONES / 2)},
     "its own size": {"size": max(SIZE)},
     "a larger size": {"size": 999},
     "the array": {"image": None},
@@ -61,11 +59,9 @@ ACTIVE: dict[str, dict[str, Any]] = {
     "held out": {"held_out": True},
     "observed": {"observed": "0.5"},
     "columns": {"observed": "columns:0.5"},
-    "noise": {"noise": 0.1},
-    "noise, smaller": {"noise": 0.1, "size": 12},
 }
 # Options without a neutral value: they say which models are fitted, and for how long.
-OTHERS = {"images", "light", "mask", "num_bands", "sigma", "max_resolution", "compile", *ACTIVE}
+OTHERS = {"images", "light", "mask", "num_bands", "sigma", "compile", *ACTIVE}
 
 
 def test_every_option_of_an_image_is_tried() -> None:
@@ -79,7 +75,6 @@ def test_every_option_of_an_image_is_tried() -> None:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     iio.imwrite("white.png", (255 * ONES).astype(np.uint8))
-    np.save("ones.npy", ONES)
     return tmp_path
 
 
@@ -145,18 +140,6 @@ def test_opaque_alpha_as_the_mask_is_no_mask() -> None:
     first, second = (seen(ImageKind.open(options), options) for options in (plain, alpha))
     for expected, found in zip(first, second, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=2e-6)
-
-
-def test_an_image_of_many_pixels_takes_neutral_weights(folder: Path) -> None:
-    # Above a megapixel a run says what it will take, from a few steps of each model.
-    side = 1030
-    ramp = np.linspace(0, 255, side * side * 3).reshape(side, side, 3).astype(np.uint8)
-    iio.imwrite("large.png", ramp)
-    np.save("half.npy", np.full((side, side), 0.5, np.float32))
-    options = ImageOptions(image="large.png", weights="half.npy", steps=1, **SMALL)
-    kind = ImageKind.open(options)
-    config = kind.resolve(options)
-    assert "about" in (kind.plan(config) or "")
 
 
 def scene_options(scene: Any, **changes: Any) -> SceneOptions:

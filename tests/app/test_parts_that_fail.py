@@ -62,16 +62,6 @@ def test_references_that_do_not_exist_are_noted(
     assert json.loads(Path("run/metrics.json").read_text())["fits"][0]["name"] == "fourier"
 
 
-def test_a_line_is_denoised_by_patches() -> None:
-    line("noise.png")
-    needs("skimage")
-    words = ["--image", "noise.png", "--noise", "0.1", "--references", "nl-means", *ONE_FIT]
-    with quick_report():
-        assert train_fit.main(words) == 0
-    fits = json.loads(Path("run/metrics.json").read_text())["fits"]
-    assert [fit["name"] for fit in fits] == ["fourier", "nl-means"]
-
-
 def test_no_step_is_taken_before_the_references(monkeypatch: pytest.MonkeyPatch) -> None:
     def ended(*_: Any) -> dict[str, Callable[[], Any]]:
         def compute() -> None:

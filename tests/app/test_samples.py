@@ -1,4 +1,4 @@
-"""Pixels that are not all equal: masks, weights, observed shares and noise of images."""
+"""Pixels that are not all equal: masks and observed shares of images."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,6 @@ from nerf_posenc_app.kinds.image.image import ImageKind
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.runs.train import fit_alone
 from nerf_posenc_app.values.blocks import View
-from tests.optional import needs
 from train_fit import fit
 
 FEW: dict[str, Any] = dict(steps=20, width=16, depth=1, video=0, quiet=True)
@@ -138,25 +137,6 @@ def test_an_observed_share_is_exact_seeded_and_disjoint() -> None:
     assert not bool(pattern.weights[:, 10:].any())
 
 
-def test_noise_is_of_its_deviation_and_scores_are_against_the_clean_image() -> None:
-    Pillow.fromarray(np.full((200, 200, 3), 128, dtype=np.uint8)).save("flat.png")
-    image = ImageKind.open(ImageOptions(image="flat.png", noise=0.1)).image
-    noise = image.rgb - image.evaluated.rgb
-    assert float(noise.std()) == pytest.approx(0.1, rel=0.01)
-    assert float(noise.mean()) == pytest.approx(0, abs=0.002)
-    run = fit(image="flat.png", noise=0.1, encodings=["none"], **FEW)
-    # The noisy values themselves have a PSNR of 20 dB.
-    assert run.scores["given"]["psnr_db"] == pytest.approx(20, abs=0.1)
-    assert run.scores["none"]["psnr_db"] > 20
-
-
-def test_non_local_means_denoise() -> None:
-    needs("skimage")
-    Pillow.fromarray(np.full((60, 60, 3), 128, dtype=np.uint8)).save("flat.png")
-    run = fit(image="flat.png", noise=0.1, encodings=["none"], **FEW)
-    assert run.scores["nl-means"]["psnr_db"] > run.scores["given"]["psnr_db"] + 5
-
-
 def test_a_run_scores_observed_and_unobserved_pixels() -> None:
     x, y = np.meshgrid(np.linspace(0, 1, 24), np.linspace(0, 1, 16))
     ramp = np.stack([x, y, 0.5 * (x + y)], -1)
@@ -182,10 +162,9 @@ def test_alpha_is_a_mask_and_colors_are_those_beneath() -> None:
     torch.testing.assert_close(image.rgb[:, :12], expected, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("options", [{"noise": 0.1}, {"observed": "0.5"}])
-def test_auto_judges_by_fitted_values_that_are_held_out(options: dict[str, Any]) -> None:
+def test_auto_judges_by_fitted_values_that_are_held_out() -> None:
     asked = ImageOptions(
-        **options,
+        observed="0.5",
         image="a.png",
         encodings=("fourier",),
         num_bands="auto",
@@ -208,18 +187,15 @@ def test_auto_judges_by_fitted_values_that_are_held_out(options: dict[str, Any])
     ("words", "said"),
     [
         ("--mask small.png", "--mask small.png must be of the size of the image, 24 x 16; it is 8"),
-        ("--mask black.png", "leave no pixel to fit"),
+        ("--mask black.png", "--mask black.png leaves no pixel to fit"),
         ("--mask a.png", "--mask a.png has colors; save it in black and white"),
         ("--mask none.png", "none.png: there is no such file"),
         ("--mask alpha", "--mask alpha: a.png has no alpha channel"),
-        ("--weights nan.npy", "nan.npy must hold finite numbers"),
-        ("--weights small.npy", "--weights small.npy must be of the size of the image"),
         ("--observed 0", "--observed must be above 0 and below 1, or a file; got 0"),
         ("--observed columns:1.5", "above 0 and below 1, or a file; got 1.5"),
         ("--observed 0.0001", "it observes 0 of 384 pixels"),
         ("--observed white.png", "it observes 384 of 384 pixels"),
         ("--observed 0.1 --held-out", "--observed and --held-out exclude each other"),
-        ("--noise 0", "--noise must be above 0 to 10; got 0"),
         ("--references rbf", "--references rbf is for --observed; add it"),
         ("--images a.png --mask mask.png", "give one of"),
     ],
@@ -230,8 +206,6 @@ def test_a_mistake_names_the_file_and_what_to_do(
     for name, value in (("black", 0), ("white", 255)):
         Pillow.fromarray(np.full((16, 24), value, dtype=np.uint8)).save(f"{name}.png")
     Pillow.fromarray(np.full((8, 8), 255, dtype=np.uint8)).save("small.png")
-    np.save("nan.npy", np.full((16, 24), np.nan, dtype=np.float32))
-    np.save("small.npy", np.ones((8, 8), dtype=np.float32))
     assert train_fit.main(["--image", "a.png", *words.split(), "--out", "run"]) == 2
     error = capsys.readouterr().err
     assert said in error

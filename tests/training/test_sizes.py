@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from nerf_posenc.encoders.hash_grid import HashGridEncoder
-from nerf_posenc.training.grid_sizes import hash_grid, level_nodes
+from nerf_posenc.training.grid_sizes import hash_grid
 
 
 @pytest.mark.parametrize("most", [1000, 65_536, 500_000])
@@ -22,20 +22,10 @@ def test_a_grid_of_a_small_image_ends_at_its_pixels(pixels: int) -> None:
 
 
 @pytest.mark.parametrize("finest", [16, 100, 1024])
-def test_a_grid_ends_at_the_finest_level_that_is_asked_for(finest: int) -> None:
-    grid = hash_grid(2, 200, max_resolution=finest)
+def test_the_last_level_has_a_node_per_sample(finest: int) -> None:
+    grid = hash_grid(2, finest)
     assert grid.resolutions[-1] == pytest.approx(finest, abs=1)
-    assert tuple(grid.resolutions) == level_nodes(finest)
-    same = hash_grid(2, 200, max_resolution=200)
-    assert same.resolutions == hash_grid(2, 200).resolutions
-
-
-def test_levels_out_of_range_or_given_twice_are_refused() -> None:
-    for finest in (15, 1 << 30):
-        with pytest.raises(ValueError, match=f"max_resolution must be 16 to .* got {finest}"):
-            hash_grid(2, 64, max_resolution=finest)
-    with pytest.raises(ValueError, match="not both"):
-        hash_grid(2, 64, max_resolution=64, num_features=10_000)
+    assert grid.resolutions[0] == 16
 
 
 def test_no_features_make_no_grid() -> None:

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nerf_posenc.plugins import how_to_install
+from nerf_posenc_kinds.data.arrays import range_of, read_array, require_size
 from scenes.errors import SceneError
 from scenes.inside import files_in
-from scenes.reading.arrays import range_of, read_array, require_size
 from scenes.reading.decoding import other_format
 
 _NIFTI = (".nii", ".nii.gz")

@@ -27,7 +27,7 @@ _SHARE = 1 / 6
 _MIN_STEPS = 20
 # Pixels that judge a short fit.
 _JUDGED_PIXELS = 1 << 16
-# Share of scattered or noisy pixels that judges the fits of the others.
+# Share of scattered pixels that judges the fits of the others.
 _JUDGING_SHARE = 0.2
 # The fewest samples that `choose_sigma` takes.
 _MIN_SAMPLES = 10
@@ -122,8 +122,7 @@ def choose_bands(kind: OpenedImage, config: ImageOptions, most: int, start: int)
 
 
 def _steps(config: ImageOptions) -> int:
-    # Networks learn noise late, so short fits would not show it.
-    share = 1 if config.noise else _SHARE
+    share = _SHARE
     return min(config.steps, max(_MIN_STEPS, round(share * config.steps)))
 
 

@@ -116,10 +116,8 @@ def usual_references(options: ImageOptions, image: Image) -> tuple[str, ...]:
         return ()
     if options.held_out:
         return tuple(INTERPOLATIONS)
-    if options.observed is not None:
-        has_rbf = image.evaluated.num_fitted <= _MOST_RBF
-        return ("given", "linear", "rbf") if has_rbf else ("given", "linear")
-    return ("given", "nl-means")
+    has_rbf = image.evaluated.num_fitted <= _MOST_RBF
+    return ("given", "linear", "rbf") if has_rbf else ("given", "linear")
 
 
 def _require_suiting(references: Sequence[str], options: ImageOptions) -> None:
@@ -130,10 +128,7 @@ def _require_suiting(references: Sequence[str], options: ImageOptions) -> None:
     """
     needed = {
         **dict.fromkeys(INTERPOLATIONS, ("--held-out", options.held_out)),
-        "given": ("--observed or --noise", options.observed or options.noise),
-        "linear": ("--observed", options.observed is not None),
-        "rbf": ("--observed", options.observed is not None),
-        "nl-means": ("--noise", options.noise is not None and options.observed is None),
+        **dict.fromkeys(("given", "linear", "rbf"), ("--observed", options.observed is not None)),
     }
     for name in references:
         option, is_given = needed[name]

@@ -53,7 +53,7 @@ from nerf_posenc_app.kinds.image.reconstruction import (
     view_of,
 )
 from nerf_posenc_app.kinds.image.references import reference_result
-from nerf_posenc_app.kinds.image.samples import sample_notes, sampled, weighted
+from nerf_posenc_app.kinds.image.samples import masked, sample_notes, sampled
 from nerf_posenc_app.kinds.kind import Exportable, Fit, Problem, Rendered, digest_of
 from nerf_posenc_app.options import UsageError, require
 from nerf_posenc_app.terminal import printable
@@ -128,12 +128,10 @@ class ImageKind(CoordinateKind[ImageOptions]):
                 image = replace(image, is_light=True)
         # Masked before it is reduced, and light before it is mapped: means are of light, and what
         # no mask leaves says nothing of the curve.
-        if options.mask is not None or options.weights is not None:
-            image = weighted(options, image)
+        image = masked(options, image)
         image = image if options.size is None else image.resized(options.size)
         image = image.tone_mapped() if image.is_light else image
-        if options.held_out or options.observed or options.noise:
-            image = sampled(options, image)
+        image = sampled(options, image)
         return cls(options, image)
 
     def __init__(self, options: ImageOptions, image: Image) -> None:
@@ -267,7 +265,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
         return Evaluation(scores, blocks)
 
     def references(self, config: ImageOptions) -> Mapping[str, Callable[[], Result]]:
-        """Interpolations between the pixels, or what denoises them."""
+        """Interpolations between the pixels."""
         return {name: partial(reference_result, self.image, name) for name in config.references}
 
     def plan(self, config: ImageOptions) -> str | None:
@@ -287,9 +285,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
         if missing := defaults.missing_references(config, self.image):
             install = how_to_install("references")
             yield f"not compared with {', '.join(missing)}; to add them: {install}"
-        if config.noise is None:  # A fit that has the noise is no failure of training.
-            flat = constant_psnr([self._truth])
-            yield from doubts_of_flat_fits(results, flat, config, psnr_of(self.image))
+        flat = constant_psnr([self._truth])
+        yield from doubts_of_flat_fits(results, flat, config, psnr_of(self.image))
 
     @classmethod
     def inputs(cls, options: ImageOptions) -> Sequence[str] | None:
@@ -307,7 +304,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
     def relocated(cls, options: ImageOptions, found: Callable[[str], str]) -> ImageOptions:
         """Find the files from another folder."""
         changed: dict[str, Any] = {}
-        for name in ("mask", "weights", "observed"):
+        for name in ("mask", "observed"):
             file = getattr(options, name)
             # A share of the pixels and the word alpha are not files.
             if file is not None and not isinstance(file, InMemory) and os.path.exists(found(file)):

@@ -14,7 +14,7 @@ from nerf_posenc_app.kinds.coordinates import (
 from nerf_posenc_app.kinds.image.interpolation import INTERPOLATIONS
 from nerf_posenc_app.options import UNSET, PixelOptions, Range, Resolved, require
 
-REFERENCES = (*INTERPOLATIONS, "given", "linear", "rbf", "nl-means")
+REFERENCES = (*INTERPOLATIONS, "given", "linear", "rbf")
 """Names of the references without training."""
 
 # Images of more pixels are not fitted on raw coordinates: to render them takes minutes and shows
@@ -50,19 +50,12 @@ class ImageOptions(PixelOptions):
     """Gray image: only the pixels that are white in it are fitted and scored. alpha uses the
     opacity of --image."""
 
-    weights: Annotated[str | None, InMemory] = None
-    """A .npy file with the weight of each pixel in the loss and the scores, in [0, 1]."""
-
     observed: Annotated[str | None, InMemory] = None
     """Pixels to fit; the others are scored. A share (0.1), columns:0.2, or a mask file."""
 
-    noise: Annotated[float | None, Range(0, 10, is_open=True)] = None
-    """Standard deviation of Gaussian noise to add to the fitted values; scores are against the
-    image without noise."""
-
     references: Resolved[tuple[str, ...]] = UNSET
     """Methods without training to compare with: bilinear, bicubic, lanczos (with --held-out);
-    given, linear, rbf (with --observed); given, nl-means (with --noise)."""
+    given, linear, rbf (with --observed)."""
 
     num_bands: Annotated[
         Resolved[int | tuple[int, ...] | Literal["auto"]],
@@ -82,9 +75,6 @@ class ImageOptions(PixelOptions):
     the Nyquist frequency). Each of several values gets a fit; auto chooses by held-out
     pixels."""
 
-    max_resolution: Annotated[int | None, Range(16, 1 << 17)] = None
-    """Maximum resolution of hash in nodes per axis (default: one per pixel)."""
-
     compile: bool = False
     """Compile the model with torch.compile, which pays off in long fits."""
 
@@ -102,16 +92,12 @@ class ImageOptions(PixelOptions):
         for option, values in (("--bands", self.num_bands), ("--sigma", self.sigma)):
             require(values != (), f"{option} needs a number, several numbers or auto")
         require(
-            self.max_resolution is None or "hash" in names,
-            "--max-resolution is for the encoding hash; add hash to --encodings",
+            self.observed is None or not self.held_out,
+            "--observed and --held-out exclude each other",
         )
-        for name in ("observed", "noise"):
-            is_alone = getattr(self, name) is None or not self.held_out
-            require(is_alone, f"--{name} and --held-out exclude each other")
-        per_pixel = [name for name in ("mask", "weights") if getattr(self, name) is not None]
         require(
-            not per_pixel or self.images is None,
-            f"--{' and --'.join(per_pixel)}: for a single --image, not for --images",
+            self.mask is None or self.images is None,
+            "--mask: for a single --image, not for --images",
         )
         unknown = [name for name in self.references or () if name not in REFERENCES]
         require(
@@ -127,7 +113,7 @@ def default_encodings(options: ImageOptions, num_pixels: int) -> tuple[str, ...]
         options: options of the run.
         num_pixels: pixels to fit; 0 if they are not known yet.
     """
-    if options.held_out or options.observed or options.noise:
+    if options.held_out or options.observed:
         return ("none", "fourier", "gaussian", "hash")
     has_grid = options.num_bands is None
     names = ("none", "fourier", "hash") if has_grid else ("none", "fourier")

@@ -17,7 +17,7 @@ from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
 
-NEEDED = {"linear": "scipy", "rbf": "scipy", "nl-means": "skimage"}
+NEEDED = {"linear": "scipy", "rbf": "scipy"}
 """Packages of the extra ``references``, by the reference that needs one."""
 
 
@@ -59,21 +59,9 @@ def given(image: Image) -> Tensor:
     return torch.where(image.weights[..., None] > 0, values, image.mean_color())
 
 
-def _non_local_means(image: Image) -> Tensor:
-    """Denoise by patches that look alike (Buades et al. 2005), the deviation being known."""
-    from skimage.restoration import denoise_nl_means
-
-    noisy, sigma = given(image).numpy(), float((image.rgb - image.evaluated.rgb).std())
-    cleaned = denoise_nl_means(
-        noisy, h=0.8 * sigma, sigma=sigma, patch_size=5, patch_distance=6, channel_axis=-1
-    )
-    return torch.from_numpy(cleaned).float().view_as(image.rgb)
-
-
 _SCATTERED: Mapping[str, Callable[[Image], Tensor]] = {
     "given": given,
     "linear": linear,
     "rbf": radial,
-    "nl-means": _non_local_means,
 }
-"""References of an image with pixels that are observed or noisy, from all of its fitted pixels."""
+"""References of an image with observed pixels, from all of them."""

@@ -1,4 +1,4 @@
-"""Choice of the fitted pixels of an image: masks, weights, observed shares, noise."""
+"""Choice of the fitted pixels of an image: masks and observed shares."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +11,8 @@ from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.options import UsageError, require
 from scenes.image_files import read_mask, straight_image
-from scenes.in_memory import record_in_memory, weights_in_memory
-from scenes.reading.worker import read_file, read_image
+from scenes.in_memory import mask_in_memory, record_in_memory
+from scenes.reading.worker import read_image
 
 ALPHA = "alpha"
 """Value of ``--mask`` that takes the opacity of the image itself."""
@@ -22,35 +22,30 @@ _COLUMNS = "columns:"
 _ROUNDING = 1e-6
 
 
-def weighted(options: ImageOptions, image: Image) -> Image:
-    """Give an image the weights of ``--mask`` and ``--weights``.
+def masked(options: ImageOptions, image: Image) -> Image:
+    """Give pixels outside ``--mask`` the weight 0.
 
     Raises:
         SceneError: If a file cannot be read.
         UsageError: Naming the option that does not suit the image.
     """
-    pixel_weights = None
+    if options.mask is None:
+        return image
     if options.mask == ALPHA:
         # The colors before they were blended with white.
-        image, pixel_weights = _straight(options, image)
-    elif options.mask is not None:
-        pixel_weights = _mask(options.mask, "--mask", options.max_pixels)
-    if pixel_weights is not None:
-        _require_size(pixel_weights, image, f"--mask {options.mask}")
-    if options.weights is not None:
-        weights = _read_weights(options.weights, options.max_pixels)
-        _require_size(weights, image, f"--weights {options.weights}")
-        pixel_weights = weights if pixel_weights is None else pixel_weights * weights
-    assert pixel_weights is not None
+        image, kept = _straight(options, image)
+    else:
+        kept = _mask(options.mask, "--mask", options.max_pixels)
+    _require_size(kept, image, f"--mask {options.mask}")
     if image.weights is not None:
         # Pixels without a value.
-        pixel_weights = pixel_weights * image.weights
-    require(bool(pixel_weights.any()), "--mask and --weights leave no pixel to fit: all are 0")
-    return replace(image, weights=pixel_weights)
+        kept = kept * image.weights
+    require(bool(kept.any()), f"--mask {options.mask} leaves no pixel to fit")
+    return replace(image, weights=kept)
 
 
 def sampled(options: ImageOptions, image: Image) -> Image:
-    """Hold pixels out of the fit, or add noise to those that are fitted.
+    """Hold pixels out of the fit.
 
     Raises:
         SceneError: If a file cannot be read.
@@ -61,18 +56,12 @@ def sampled(options: ImageOptions, image: Image) -> Image:
             return image.split_held_out()
         except ValueError as error:
             raise UsageError(f"--held-out: {options.image}: {error}") from None
-    clean = image
-    if options.noise is not None:
-        generator = torch.Generator().manual_seed(options.seed)
-        noise = torch.randn(image.rgb.shape, generator=generator)
-        image = replace(image, pixels=image.rgb + options.noise * noise, held_out=clean)
-    if options.observed is not None:
-        try:
-            image = image.observed(_observed(options, image))
-        except ValueError as error:
-            raise UsageError(f"--observed {options.observed}: {error}") from None
-        image = replace(image, held_out=replace(image.evaluated, pixels=clean.pixels))
-    return image
+    if options.observed is None:
+        return image
+    try:
+        return image.observed(_observed(options, image))
+    except ValueError as error:
+        raise UsageError(f"--observed {options.observed}: {error}") from None
 
 
 def sample_notes(options: ImageOptions, image: Image) -> list[str]:
@@ -92,17 +81,10 @@ def sample_notes(options: ImageOptions, image: Image) -> list[str]:
         notes.append(
             f"pixels outside the mask {options.mask}, gray here, are neither fitted nor scored"
         )
-    if options.weights is not None:
-        notes.append(f"the loss and the scores weight each pixel by {options.weights}")
     if options.observed is not None:
         others = image.evaluated.num_fitted
         notes.append(
             f"{image.num_fitted:,} pixels are observed; the scores are of the {others:,} others"
-        )
-    if options.noise is not None:
-        notes.append(
-            f"the fitted values have Gaussian noise of standard deviation {options.noise:g}; the "
-            "scores are against the values without noise"
         )
     return notes
 
@@ -126,7 +108,7 @@ def _straight(options: ImageOptions, image: Image) -> tuple[Image, Tensor]:
 def _mask(file: str, option: str, max_pixels: int) -> Tensor:
     """Mask of a gray image or an array: 1 where it is above a half, else 0."""
     if isinstance(file, InMemory):
-        return read_mask(weights_in_memory(file.values), "a mask").float()
+        return read_mask(mask_in_memory(file.values), "a mask").float()
     require(Path(file).is_file(), f"{option} {file}: there is no such file")
     return read_mask(Path(file), f"{option} {file}", max_pixels=max_pixels).float()
 
@@ -166,10 +148,3 @@ def _share(text: str) -> float | None:
         return None
     require(0 < share < 1, f"--observed must be above 0 and below 1, or a file; got {text}")
     return share
-
-
-def _read_weights(file: str, most: int) -> Tensor:
-    """Values of a ``.npy`` file, or of an array in memory."""
-    if isinstance(file, InMemory):
-        return weights_in_memory(file.values, "--weights")
-    return torch.from_numpy(read_file("scenes.reading.arrays:read_array", Path(file), most))
