@@ -20,9 +20,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from benchmarks.timing import machine, medians
-from nerf_posenc import FourierEncoder, GaussianEncoder, RotaryEncoder, SphericalHarmonicsEncoder
+from nerf_posenc import FourierEncoder, GaussianEncoder, SphericalHarmonicsEncoder
 from nerf_posenc.core import octave_bands, sincos
 from nerf_posenc.presets import FOURIER
+from nerf_posenc_attention import RotaryEncoder
 
 NUM_BANDS = 10
 OCTAVES = 2.0 ** torch.arange(NUM_BANDS)

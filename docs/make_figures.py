@@ -14,9 +14,9 @@ from docs.naive import binary_codes, index_codes, normalized_index_codes
 from nerf_posenc.encoders import OneBlobEncoder, TriangleWaveEncoder
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
-from nerf_posenc.positional import alibi_bias
 from nerf_posenc.training.loop import FitState, fit, predict
 from nerf_posenc.training.optimizers import adam
+from nerf_posenc_attention import alibi_bias
 from scenes import open_image
 
 IMAGES = Path(__file__).parent / "images"

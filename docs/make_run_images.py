@@ -38,7 +38,6 @@ RUNS = {
         *("--volume", "mni.nii.gz", "--size", "96", "--every", "4"),
         *("--encodings", "none", "gaussian"),
     ],
-    "align": ["--align", "cat"],
     "wall": [
         *("--scene", "wall", "--field", "auto", "--refine-poses", "--unknown-poses"),
         *("--steps", "1500"),
@@ -50,7 +49,7 @@ RUNS = {
     "clip": ["--clip", "spheres", "--steps", "1000"],
 }
 """Command lines by the name of the image that is made of each."""
-MORE = ("phrase", "brick", "scan", "volume", "align", "clip")
+MORE = ("phrase", "brick", "scan", "volume", "clip")
 """Those of the companion, whose images are on its own pages."""
 PAGES = {"comparison": "fit.html", "spheres": "orbit.html"}
 _WIDTH = 1600

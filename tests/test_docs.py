@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import nerf_posenc
-from docs.make_equivalents import presets_page
+from more.tools.make_equivalents import presets_page
 from nerf_posenc.radiance import FIELDS
 from nerf_posenc.training import ENCODINGS
 from nerf_posenc.training.recipes import NETWORKS
@@ -144,7 +144,7 @@ def rounded_up(value: float, digits: int) -> str:
 
 def test_every_preset_is_listed_on_its_page() -> None:
     page = (ROOT / "docs/encoders/presets.md").read_text(encoding="utf-8")
-    assert page == presets_page(), "run python -m docs.make_equivalents"
+    assert page == presets_page(), "run python -m more.tools.make_equivalents"
 
 
 def test_every_module_of_the_wings_is_in_the_api_pages() -> None:

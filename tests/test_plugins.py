@@ -76,7 +76,7 @@ def test_a_kind_of_the_companion_says_what_installs_it(
         f"{how_to_install(companion=True)}\n"
     )
     assert "pip install ./more" in error
-    for name in ("identify", "check", "vectors"):
+    for name in ("identify", "mesh"):
         if name in COMMANDS:
             monkeypatch.delitem(COMMANDS, name)
     assert train_fit.main(["identify", "file.npz"]) == 2

@@ -19,7 +19,12 @@ from nerf_posenc_app.kinds import KINDS
 
 ROOT = Path(__file__).parent.parent
 PRODUCT = ("scenes", "nerf_posenc_app", "nerf_posenc")
-COMPANION = ("nerf_posenc_kinds", "nerf_posenc_sequences", "nerf_posenc_audit")
+COMPANION = (
+    "nerf_posenc_kinds",
+    "nerf_posenc_sequences",
+    "nerf_posenc_audit",
+    "nerf_posenc_attention",
+)
 PACKAGES = (*PRODUCT, *COMPANION)
 MAX_BODY_LINES = 50
 
@@ -196,7 +201,7 @@ def test_importing_one_encoder_loads_no_other() -> None:
     loaded = alone(script).split()
     others = {name for name in loaded if name.startswith("nerf_posenc.encoders.")}
     assert others == {"nerf_posenc.encoders.fourier"}
-    assert not any(name.startswith(("nerf_posenc.positional", "nerf_posenc.tr")) for name in loaded)
+    assert not any(name.startswith(("nerf_posenc_attention", "nerf_posenc.tr")) for name in loaded)
 
 
 def test_an_image_loads_no_other_kind(tmp_path: Path) -> None:

@@ -63,7 +63,15 @@ def environment(folder: Path) -> Path:
     ("project", "packages"),
     [
         (ROOT, ["nerf_posenc", "nerf_posenc_app", "scenes"]),
-        (ROOT / "more", ["nerf_posenc_kinds", "nerf_posenc_sequences", "nerf_posenc_audit"]),
+        (
+            ROOT / "more",
+            [
+                "nerf_posenc_attention",
+                "nerf_posenc_audit",
+                "nerf_posenc_kinds",
+                "nerf_posenc_sequences",
+            ],
+        ),
     ],
     ids=["product", "companion"],
 )

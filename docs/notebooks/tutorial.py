@@ -28,11 +28,12 @@ import matplotlib.pyplot as plt
 import torch
 from torch import nn
 
-from nerf_posenc import FourierEncoder, RotaryEncoder, SinusoidalEncoder, geometric_bands
+from nerf_posenc import FourierEncoder, SinusoidalEncoder, geometric_bands
 from nerf_posenc.core.encoder import Identity
 from nerf_posenc.images import Image
 from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.radiance.volume_rendering import weights_from_density
+from nerf_posenc_attention import RotaryEncoder
 from scenes import open_image
 
 try:

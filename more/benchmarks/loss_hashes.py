@@ -10,7 +10,6 @@ RUNS = {
     "brick": ["--shape", "brick", "--steps", "40"],
     "scan": ["--scan", "shepp-logan", "--size", "64", "--projections", "8", "--steps", "40"],
     "clip": ["--clip", "spheres", "--steps", "20"],
-    "align": ["--align", "cat", "--size", "96", "--steps", "40", "--batch-size", "512"],
     "topics": ["--task", "topics", "--steps", "20", "--seeds", "2"],
     "stories": ["--task", "stories", "--steps", "20"],
     "numbers": ["--task", "numbers", "--steps", "10"],

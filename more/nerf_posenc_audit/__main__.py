@@ -1,21 +1,35 @@
 """Ask a library or a module what it computes: ``python -m nerf_posenc_audit transformers``.
 
 ``python -m nerf_posenc_audit check package.module:ClassName --config config.json`` says where one
-class differs from a configuration, or with ``--preset llama3`` from a preset.
+class differs from a configuration, or with ``--preset llama3`` from a preset;
+``python -m nerf_posenc_audit find llama 3`` prints the line of code for a model or a library, and
+``python -m nerf_posenc_audit vendor llama > rope.py`` writes a preset as one file of plain torch.
 """
 
 import argparse
 import importlib
 import json
 import sys
+import textwrap
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from nerf_posenc.positional.rotary_config import read_config
+from nerf_posenc_attention.rotary_config import read_config
+from nerf_posenc_audit.catalog.index import (
+    NOT_COMPARED,
+    find_encodings,
+    find_shorter,
+    imports_of,
+    index,
+    similar_names,
+)
+from nerf_posenc_audit.catalog.vendor import vendor
 from nerf_posenc_audit.checking import check
 from nerf_posenc_audit.libraries import as_json, as_text, audit, build
 from nerf_posenc_audit.probe import NotAskableError
+
+_MOST_REMARK = 240
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     warnings.simplefilter("ignore")  # Those of the libraries that are asked.
     try:
-        return _check(words[1:]) if words[:1] == ["check"] else _library(words)
+        command = {"check": _check, "find": _find, "vendor": _vendor}.get(words[0] if words else "")
+        return _library(words) if command is None else command(words[1:])
     except (ImportError, NotAskableError, OSError, TypeError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -76,6 +91,38 @@ def _check(words: list[str]) -> int:
 def _built(made: type, module: Any, config: str | None) -> Any:
     """Build a class from the configuration, where it takes one, else from usual sizes."""
     return build(made, module, values=None if config is None else read_config(config))
+
+
+def _find(words: list[str]) -> int:
+    """Print the lines that mention a text; of nothing, all lines."""
+    text = " ".join(words)
+    encodings = find_encodings(text) if text else index()
+    if not encodings:
+        shorter, encodings = find_shorter(text)
+        near = similar_names(text)
+        guess = f"; did you mean {' or '.join(near)}?" if near and not shorter else ""
+        other = f"; for {shorter!r}, which may have another encoding:" if shorter else guess
+        print(f"error: no preset, line or class mentions {text!r}{other}", file=sys.stderr)
+    for one in encodings:
+        also = f" (also {', '.join(one.also)})" if one.also else ""
+        remarks = imports_of(one.line)
+        if one.about and (text or one.about == NOT_COMPARED):
+            remarks.append(textwrap.shorten(one.about, _MOST_REMARK, placeholder=" ..."))
+        remark = "".join(f"\n    # {remark}" for remark in remarks)
+        print(f"{one.name}{also}\n    {one.line}{remark}")
+    return 0 if find_encodings(text) or not text else 2
+
+
+def _vendor(words: list[str]) -> int:
+    """Print a preset as one file of plain torch."""
+    parser = argparse.ArgumentParser(prog="python -m nerf_posenc_audit vendor")
+    parser.add_argument("name", help="name of a preset")
+    parser.add_argument(
+        "sizes", nargs="*", type=int, help="sizes: coordinates and bands, or the width"
+    )
+    parsed = parser.parse_args(words)
+    print(vendor(parsed.name, *parsed.sizes), end="")
+    return 0
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nerf_posenc.positional.rotary import RotaryEncoder
-from nerf_posenc.presets.rotary import ROTARY
+from nerf_posenc_attention.presets.rotary import ROTARY
+from nerf_posenc_attention.rotary import RotaryEncoder
 from nerf_posenc_audit.probe import Measured, Probe
 from nerf_posenc_audit.series import Series, name_bands, same_bands
 

@@ -18,17 +18,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from nerf_posenc.catalog.presets import PRESETS, preset
 from nerf_posenc.core.columns import LAYOUTS, column_labels
 from nerf_posenc.encoders.fourier import FourierEncoder
-from nerf_posenc.positional.rotary import RotaryEncoder
-from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
-from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder
+from nerf_posenc.encoders.sinusoidal import SinusoidalEncoder
+from nerf_posenc.encoders.sinusoidal_grid import GridSinusoidalEncoder
 from nerf_posenc.presets.fourier import FOURIER
 from nerf_posenc.presets.grid import GRID
-from nerf_posenc.presets.rotary import ROTARY
 from nerf_posenc.presets.row import PresetTable
 from nerf_posenc.presets.sequence import SEQUENCE
+from nerf_posenc_attention.presets.rotary import ROTARY
+from nerf_posenc_attention.rotary import RotaryEncoder
+from nerf_posenc_audit.catalog.presets import PRESETS, preset
 from nerf_posenc_audit.lines import SAME_BAND, arguments_code, bracketed
 from nerf_posenc_audit.measurement import Waves, find_rotated_pairs, find_sine_pairs
 from nerf_posenc_audit.position_transforms import (

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc import FourierEncoder
-from nerf_posenc.positional.rotary import RotaryEncoder
-from nerf_posenc.positional.rotary_config import rope_parameters
 from nerf_posenc.presets.fourier import FOURIER
+from nerf_posenc_attention.rotary import RotaryEncoder
+from nerf_posenc_attention.rotary_config import rope_parameters
 from nerf_posenc_audit.asking import SAME_SCALE
 from nerf_posenc_audit.probe import SINE_FIRST, Measured, NotAskableError, Probe
 from nerf_posenc_audit.search import identify
@@ -193,7 +193,7 @@ def check(
         NotAskableError: If no usual way to call the module gives waves of the position.
 
     Examples:
-        >>> from nerf_posenc import RotaryEncoder
+        >>> from nerf_posenc_attention import RotaryEncoder
         >>> verdict = check(RotaryEncoder(128, pairing="half"), against="mistral")
         >>> verdict.differences
         ('the base is 10,000 instead of 1,000,000',)

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nerf_posenc.positional.rotary import RotaryEncoder
+from nerf_posenc_attention.rotary import RotaryEncoder
 from nerf_posenc_audit.asking import ask
 from nerf_posenc_audit.checking import check
 from nerf_posenc_audit.probe import NotAskableError

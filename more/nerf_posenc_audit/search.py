@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Float, Num
 from torch import Tensor
 
-from nerf_posenc.catalog.index import imports_of
 from nerf_posenc.core.encoder import require_tensor
 from nerf_posenc_audit.asking import ask
 from nerf_posenc_audit.candidates import Candidate, CandidateSearch
+from nerf_posenc_audit.catalog.index import imports_of
 
 # Positions at which a module is asked.
 _ASKED = 64
@@ -99,7 +99,7 @@ def identify(
             candidate has this width.
 
     Examples:
-        >>> from nerf_posenc import RotaryEncoder
+        >>> from nerf_posenc_attention import RotaryEncoder
         >>> queries = torch.randn(63, 64)
         >>> axes = torch.cartesian_prod(torch.arange(7), torch.arange(9))
         >>> output = RotaryEncoder(64, 2, base=100.0).rotate(queries, axes.flip(-1))

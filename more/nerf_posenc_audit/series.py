@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.core.bands import geometric_bands
-from nerf_posenc.core.rope_scaling import llama3_bands, p_rope_bands, yarn_bands
+from nerf_posenc_attention.rope_scaling import llama3_bands, p_rope_bands, yarn_bands
 
 # Relative difference of bands that float32 explains, in its arithmetic and in the measurement.
 SAME = 5e-6

@@ -8,9 +8,9 @@ import torch
 from nerf_posenc.core.columns import column_labels
 from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc.encoders.fourier import FourierEncoder
-from nerf_posenc.positional.rotary import RotaryEncoder
-from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
-from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder
+from nerf_posenc.encoders.sinusoidal import SinusoidalEncoder
+from nerf_posenc.encoders.sinusoidal_grid import GridSinusoidalEncoder
+from nerf_posenc_attention.rotary import RotaryEncoder
 
 
 class Pair(NamedTuple):

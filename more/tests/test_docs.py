@@ -23,7 +23,6 @@ from tests.test_docs import (
 PAGES = sorted([ROOT / "more/README.md", *ROOT.glob("more/docs/**/*.md")])
 ALL_PAGES = [*PRODUCT_PAGES, *PAGES]
 NOUNS = {
-    "align": "patch|align",
     "audio": "sound",
     "clip": "clip",
     "photos": "photo",

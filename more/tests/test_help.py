@@ -38,7 +38,7 @@ def test_the_help_of_a_kind_names_its_encodings(
     assert {*suiting_encodings()} <= {*words}
 
 
-@pytest.mark.parametrize("command", ["identify", "check", "vectors"])
+@pytest.mark.parametrize("command", ["identify", "mesh"])
 def test_the_help_of_a_command_fits_a_terminal(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

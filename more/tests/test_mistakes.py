@@ -10,11 +10,6 @@ pytestmark = pytest.mark.usefixtures("own_folder")
 # A command line, and words of its error.
 MISTAKES = """
 --task stories --depth 3 => --depth has no effect on the model memn2n
---align nowhere.png => no image at nowhere.png
---align cat --size 20 => at least 32 x 32 pixels are needed
---align cat --encodings none-eased => no encoding 'none-eased'; did you mean lines-eased
---align cat --encodings vector-matrix => an alignment takes none
---align cat --disturbance 3 => --disturbance must be 0 to 0.5
 --scan shepp-logan --bands 4 6 => '6' belongs to no option
 --scan shepp-logan --encodings vector-matrix => a scan takes none, fourier, gaussian, hash
 --scan shepp-logan --sigma 3 => --sigma is for the encoding gaussian

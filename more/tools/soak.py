@@ -3,7 +3,7 @@
     python -m tools.soak [--kills 100] [--interrupts 20] [--terminations 20]
 
 Each trial starts a short run in a process of its own (an image, a held-out image, several images
-one by one, a sound, a scan, a clip, an alignment, a scene), ends it by a signal at a
+one by one, a sound, a scan, a clip, a scene), ends it by a signal at a
 random moment, also while it writes, checks that no file looks whole and is not, and resumes it,
 which half of the time is ended by a signal as well. The run that comes out must have the same
 scores, losses, images and weights, to the bit, as one that was not interrupted. Prints one line per
@@ -41,7 +41,6 @@ RUNS: dict[str, list[str]] = {
     "sound": ["--audio", "phrase", "--duration", "0.1", *_PLAIN, "--steps", "120"],
     "scan": ["--scan", "shepp-logan", "--projections", "4", *_QUICK, "--steps", "80"],
     "clip": ["--clip", "spheres", "--size", "16", "--num-frames", "6", *_PLAIN, "--steps", "120"],
-    "alignment": ["--align", "cat", "--size", "64", *_PLAIN, "--steps", "120"],
     "scene": [
         *("--scene", "spheres", "--size", "12", "--steps", "140", "--batch-size", "64"),
         *("--width", "16", "--depth", "1", "--video", "3", "--turntable", "2"),

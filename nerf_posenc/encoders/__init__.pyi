@@ -8,7 +8,6 @@ from nerf_posenc.encoders.line_product import LineProductEncoder as LineProductE
 from nerf_posenc.encoders.one_blob import OneBlobEncoder as OneBlobEncoder
 from nerf_posenc.encoders.porting import column_order as column_order
 from nerf_posenc.encoders.porting import port_linear as port_linear
-from nerf_posenc.encoders.porting import port_rotary as port_rotary
 from nerf_posenc.encoders.spaces import contract_gaussian as contract_gaussian
 from nerf_posenc.encoders.spaces import plucker_rays as plucker_rays
 from nerf_posenc.encoders.spaces import uncontract as uncontract

@@ -28,5 +28,5 @@ COMMANDS: PluginTable[Callable[..., int | None]] = PluginTable(
 )
 """Commands by name, imported when they are named."""
 
-COMPANION = ("identify", "check", "mesh", "vectors")
+COMPANION = ("identify", "mesh")
 """Commands of the distribution nerf-posenc-more."""

@@ -30,7 +30,7 @@ KINDS: PluginTable[type[Kind[Any]]] = PluginTable(
 """Kinds by name, imported when they are named; the first is that of a command line that names none.
 """
 
-COMPANION = ("photos", "audio", "shape", "scan", "volume", "align", "clip", "task")
+COMPANION = ("photos", "audio", "shape", "scan", "volume", "clip", "task")
 """Kinds of the distribution nerf-posenc-more."""
 
 

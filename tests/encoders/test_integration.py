@@ -1,7 +1,6 @@
 """Encoders inside what people build and load models with."""
 
 import copy
-import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,80 +11,9 @@ import torch
 from torch import Tensor, nn
 
 import nerf_posenc as ne
-from nerf_posenc.core import SinCos, ntk_bands
+from nerf_posenc.core import SinCos
 from nerf_posenc.encoders import column_order, icosahedron_basis, port_linear
-from nerf_posenc.positional import MemN2NPositionEncoder, MixedRotaryEncoder
-from nerf_posenc.presets import mrope_axes
-from tests.encoders.test_family import CASES, encoded
 from tests.optional import needs
-
-MAKERS: dict[str, Callable[[], nn.Module]] = {name: case.make for name, case in CASES.items()}
-EACH = pytest.mark.parametrize("name", sorted(CASES))
-
-
-@EACH
-def test_built_on_the_meta_device_it_has_its_constants_again_after_to_empty(name: str) -> None:
-    torch.manual_seed(0)
-    with torch.device("meta"):
-        encoder = MAKERS[name]()
-    assert all(tensor.is_meta for tensor in encoder.parameters())
-    torch.manual_seed(0)
-    expected = MAKERS[name]()
-    encoder.to_empty(device="cpu")
-    encoder.load_state_dict(expected.state_dict())
-    x = CASES[name].draw(5)
-    assert torch.equal(encoded(encoder, x), encoded(expected, x))
-
-
-@EACH
-def test_constants_survive_loaders_that_fill_buffers_with_anything(name: str) -> None:
-    encoder = MAKERS[name]()
-    x = CASES[name].draw(5)
-    expected = encoded(encoder, x)
-    for module in encoder.modules():
-        for key, buffer in list(module.named_buffers(recurse=False)):
-            if key in module._non_persistent_buffers_set:
-                setattr(module, key, torch.full_like(buffer, 1e30))
-    assert torch.equal(encoded(encoder, x), expected)
-
-
-@EACH
-def test_shapes_can_be_found_on_the_meta_device(name: str) -> None:
-    encoder = MAKERS[name]()
-    x = CASES[name].draw(5)
-    expected = encoded(encoder, x)
-    on_meta = encoded(copy.deepcopy(encoder).to("meta"), x.to("meta"))
-    assert on_meta.is_meta
-    assert on_meta.shape == expected.shape
-
-
-@pytest.mark.slow
-@EACH
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.filterwarnings("ignore")
-def test_it_can_be_traced(name: str) -> None:
-    encoder = MAKERS[name]()
-    traced = torch.jit.trace(encoder, CASES[name].draw(4))
-    x = CASES[name].draw(9)
-    ours, theirs = encoder(x), traced(x)
-    torch.testing.assert_close(theirs, ours, atol=1e-6, rtol=0)
-
-
-@EACH
-def test_it_can_be_pickled(name: str) -> None:
-    encoder = MAKERS[name]()
-    x = CASES[name].draw(5)
-    assert torch.equal(encoded(pickle.loads(pickle.dumps(encoder)), x), encoded(encoder, x))
-
-
-@EACH
-def test_its_repr_is_that_of_an_equal_encoder_and_of_no_other(name: str) -> None:
-    torch.manual_seed(0)
-    encoder = MAKERS[name]()
-    torch.manual_seed(0)
-    assert repr(MAKERS[name]()) == repr(encoder)
-    others = [repr(make()) for other, make in MAKERS.items() if other != name]
-    assert repr(encoder) not in others
 
 
 @pytest.mark.parametrize(
@@ -102,13 +30,6 @@ def test_its_repr_is_that_of_an_equal_encoder_and_of_no_other(name: str) -> None
         ),
         (ne.SinusoidalEncoder(8), ne.SinusoidalEncoder(8, base=100.0)),
         (ne.SinusoidalEncoder(8), ne.SinusoidalEncoder(8, split=True)),
-        (ne.RotaryEncoder(8), ne.RotaryEncoder(8, base=100.0)),
-        (ne.RotaryEncoder(8, 2), ne.RotaryEncoder(8, 2, axis_order=(1, 0))),
-        (
-            ne.RotaryEncoder(128, 3, pair_axes=mrope_axes((16, 24, 24))),
-            ne.RotaryEncoder(128, 3, axis_dims=(32, 48, 48)),
-        ),
-        (ne.RotaryEncoder(64), ne.RotaryEncoder(64, bands=ntk_bands(64, factor=2.0))),
         (ne.GridSinusoidalEncoder(8), ne.GridSinusoidalEncoder(8, base_size=16)),
     ],
 )
@@ -135,13 +56,8 @@ def test_float32_coordinates_go_into_a_bfloat16_model(encoder: ne.FourierEncoder
     assert torch.equal(encoder(x), exact(x).bfloat16())
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "mixed"])
-def test_a_float64_matrix_stays_float64_and_half_checkpoints_do_not_cast_it(kind: str) -> None:
-    matrix = torch.rand(4, 2, dtype=torch.float64)
-    if kind == "gaussian":
-        encoder: ne.GaussianEncoder | MixedRotaryEncoder = ne.GaussianEncoder(2, matrix=matrix)
-    else:
-        encoder = MixedRotaryEncoder(8, matrix=matrix)
+def test_a_float64_matrix_stays_float64_and_half_checkpoints_do_not_cast_it() -> None:
+    encoder = ne.GaussianEncoder(2, matrix=torch.rand(4, 2, dtype=torch.float64))
     assert encoder.half().matrix.dtype == torch.float64
     state = {name: value.half() for name, value in encoder.state_dict().items()}
     encoder.load_state_dict(state, assign=True)
@@ -171,14 +87,13 @@ def test_a_pretrained_model_of_transformers_loads_with_an_encoder_inside(tmp_pat
             super().__init__(config)
             self.octaves = ne.FourierEncoder(2, (3, 5))
             self.random = ne.GaussianEncoder(2, 8)
-            self.rotary = ne.RotaryEncoder.preset("dinov3", dim=16)
             self.linear = nn.Linear(self.octaves.out_dim + self.random.out_dim, 16)
             self.post_init()
 
         def forward(self, x: Tensor) -> Tensor:
             features = torch.cat([self.octaves(x), self.random(x)], -1)
-            rotated: Tensor = self.rotary.rotate(self.linear(features), x)
-            return rotated
+            output: Tensor = self.linear(features)
+            return output
 
     torch.manual_seed(0)
     model = Model(Config())
@@ -284,10 +199,6 @@ def test_the_wrong_kind_of_argument_is_named(call: Callable[[], object], message
         (
             lambda: ne.SinusoidalEncoder(8).add_to(torch.rand(3, 8), sequence_dim=-1),
             "sequence_dim must be a dimension",
-        ),
-        (
-            lambda: MemN2NPositionEncoder(4)(torch.rand(2, 3, 4), lengths=torch.tensor([2, 5])),
-            "lengths must be numbers from 0 to 3",
         ),
     ],
 )

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc import FourierEncoder, Port, RotaryEncoder, port_module
-from nerf_posenc.encoders import port_linear, port_rotary
+from nerf_posenc import FourierEncoder, Port, port_module
+from nerf_posenc.encoders import port_linear
 
 THEIR_POSITION = FourierEncoder.preset("nerf-pytorch", 3, 10)
 THEIR_DIRECTION = FourierEncoder.preset("nerf-pytorch", 3, 4)
@@ -71,28 +71,6 @@ def test_convolutions_over_features_are_ported(dims: int) -> None:
     torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize(("to", "rotary_dim"), [("half", None), ("interleaved", 4)])
-def test_attention_scores_are_the_same_with_the_other_pairing(
-    to: str, rotary_dim: int | None
-) -> None:
-    pairings = {"half": "interleaved", "interleaved": "half"}
-    dim, widths = 8, None if rotary_dim is None else (rotary_dim,)
-    was = RotaryEncoder(dim, pairing=pairings[to], axis_dims=widths)  # type: ignore[arg-type]
-    now = RotaryEncoder(dim, pairing=to, axis_dims=widths)  # type: ignore[arg-type]
-    layers = [nn.Linear(16, 3 * dim) for _ in range(2)]
-    ported = [port_rotary(layer, 3, to=to, rotary_dim=rotary_dim) for layer in layers]
-    x, positions = torch.randn(2, 6, 16), torch.arange(6)
-
-    def scores(layers: list[nn.Linear], rotary: RotaryEncoder) -> Tensor:
-        q, k = (
-            rotary.rotate(layer(x).unflatten(-1, (3, dim)).transpose(1, 2), positions)
-            for layer in layers
-        )
-        return q @ k.mT
-
-    torch.testing.assert_close(scores(ported, now), scores(layers, was), atol=1e-5, rtol=0)
-
-
 def test_a_port_that_does_not_fit_changes_nothing() -> None:
     network = NeRF()
     before = {name: value.clone() for name, value in network.state_dict().items()}
@@ -111,18 +89,13 @@ def test_a_port_that_does_not_fit_changes_nothing() -> None:
 def test_the_wrong_kind_of_argument_is_named() -> None:
     for call, message in (
         (lambda: port_module(NeRF(), {"alpha_linear": "nerf"}), r"give Port\(source, target\)"),  # type: ignore[dict-item]
-        (lambda: port_rotary(nn.Conv1d(8, 8, 1), 2, to="half"), "got a Conv1d"),  # type: ignore[arg-type]
     ):
         with pytest.raises(TypeError, match=message):
             call()
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    layer = nn.Linear(8, 24)
     for call, message in (
-        (lambda: port_rotary(layer, 5, to="half"), "5 heads do not divide 24"),
-        (lambda: port_rotary(layer, 3, to="both"), "to must be 'half' or 'interleaved'"),
-        (lambda: port_rotary(layer, 3, to="half", rotary_dim=3), "even number of 2 to 8"),
         (
             lambda: port_linear(
                 nn.Conv1d(54, 54, 1, groups=2), THEIR_DIRECTION, OUR_DIRECTION, offset=0

@@ -7,11 +7,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nerf_posenc import LearnedPositionEncoder, RotaryEncoder, SinusoidalEncoder
-from nerf_posenc.positional import (
+from nerf_posenc import SinusoidalEncoder
+from nerf_posenc_attention import (
     FireBias,
     KerpleBias,
+    LearnedPositionEncoder,
     PoPEEncoder,
+    RotaryEncoder,
     T5RelativeBias,
     XPosEncoder,
     alibi_bias,

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nerf_posenc.positional.learned import LearnedPositionEncoder
+from nerf_posenc_attention.learned import LearnedPositionEncoder
 from nerf_posenc_sequences.system import Tying
 from nerf_posenc_sequences.systems.sentences import SentenceEncoder
 from nerf_posenc_sequences.systems.story_batches import StoryInputs

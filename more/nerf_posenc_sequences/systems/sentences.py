@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from nerf_posenc.positional.memory_networks import MemN2NPositionEncoder
+from nerf_posenc_attention.memory_networks import MemN2NPositionEncoder
 
 
 class SentenceEncoder(nn.Module):

@@ -14,14 +14,20 @@ from torch.nn import functional as F
 from nerf_posenc import (
     FourierEncoder,
     GridSinusoidalEncoder,
-    RotaryEncoder,
     SinusoidalEncoder,
     geometric_bands,
     grid_positions,
     linear_bands,
 )
-from nerf_posenc.core import longrope_bands, longrope_scale, ntk_bands, p_rope_bands, ratio_bands
-from nerf_posenc.presets import mrope_axes
+from nerf_posenc.core import ratio_bands
+from nerf_posenc_attention import (
+    RotaryEncoder,
+    longrope_bands,
+    longrope_scale,
+    mrope_axes,
+    ntk_bands,
+    p_rope_bands,
+)
 
 pi = math.pi
 

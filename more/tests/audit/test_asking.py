@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc import RotaryEncoder, geometric_bands
-from nerf_posenc.catalog.index import imports_of
+from nerf_posenc import geometric_bands
+from nerf_posenc_attention import RotaryEncoder
 from nerf_posenc_audit import NotAskableError, ask, assert_encoding, check, identify
+from nerf_posenc_audit.catalog.index import imports_of
 
 SIZES = {"head_dim": 128, "max_position_embeddings": 131_072}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768}

@@ -8,20 +8,14 @@ import torch
 from torch import Tensor
 
 import nerf_posenc
-from docs.library_numbers import expected, given
 from more.tests.audit.identified import EMBEDDINGS, ROTATIONS
-from nerf_posenc import (
-    FourierEncoder,
-    GridSinusoidalEncoder,
-    RotaryEncoder,
-    SinusoidalEncoder,
-    grid_positions,
-)
-from nerf_posenc.catalog.equivalents import PRESET_ROWS
-from nerf_posenc.catalog.index import imports_of
-from nerf_posenc.positional import MixedRotaryEncoder
-from nerf_posenc.presets import FOURIER, GRID, ROTARY
+from more.tools.library_numbers import expected, given
+from nerf_posenc import FourierEncoder, GridSinusoidalEncoder, SinusoidalEncoder, grid_positions
+from nerf_posenc.presets import FOURIER, GRID
+from nerf_posenc_attention import ROTARY, MixedRotaryEncoder, RotaryEncoder
 from nerf_posenc_audit import identify
+from nerf_posenc_audit.catalog.equivalents import PRESET_ROWS
+from nerf_posenc_audit.catalog.index import imports_of
 
 # Thousands of candidates are compared; checks of shapes at run time would take most of the time.
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -48,7 +42,7 @@ def reproduced(line: str, **given: Tensor | None) -> Tensor:
 
 def library_rotation(name: str) -> tuple[Tensor, Tensor, Tensor]:
     """Positions of 64 tokens or so, a query, and what the library made of it."""
-    line = f'preset("{name}").rotate(q, positions)'
+    line = f'RotaryEncoder.preset("{name}").rotate(q, positions)'
     vector = next(row.vector for row in PRESET_ROWS if row.line == line and row.vector)
     inputs = given(vector)
     return inputs["positions"], inputs["q"], expected(vector)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from nerf_posenc import RotaryEncoder
+from nerf_posenc_attention import RotaryEncoder
 from nerf_posenc_audit.mlx_models import audit_models
 
 LAYER = """

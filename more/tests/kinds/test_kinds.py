@@ -90,12 +90,6 @@ SMALL = {
         write_disk,
         lambda: write_disk(value=0.4),
     ),
-    "align": Small(
-        ["--align", "cat", "--size", "64", "--encodings", "fourier", "lines-eased", *QUICK],
-        ["fourier", "lines-eased"],
-        [64, 43],
-        is_slow=True,
-    ),
     "clip": Small(
         ["--clip", "a.gif", *QUICK], ["none", "fourier", "hash"], [24, 16, 6], write_bar, turn_clip
     ),
@@ -130,7 +124,7 @@ def test_a_fit_begins_at_the_mean_and_one_that_stays_there_is_named(
     kind_properties.require_flat_fit_named(kind, capsys)
 
 
-@pytest.mark.parametrize("kind", kinds(SMALL, "align"))
+@pytest.mark.parametrize("kind", kinds(SMALL))
 def test_data_that_has_changed_is_not_resumed(
     kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from more.tests.sequences.small_stories import moves
-from nerf_posenc.positional.memory_networks import MemN2NPositionEncoder, TemporalEncoder
 from nerf_posenc.training.loop import FitState, fit
 from nerf_posenc_app.values.blocks import Curve, HeatMap, Passage
+from nerf_posenc_attention.memory_networks import MemN2NPositionEncoder, TemporalEncoder
 from nerf_posenc_sequences.data.types import Story
 from nerf_posenc_sequences.errors import SequenceError
 from nerf_posenc_sequences.system import SystemOptions

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from more.tests.sequences.small_stories import moves
-from nerf_posenc.positional.memory_networks import MemN2NPositionEncoder
 from nerf_posenc.training.loop import FitState, fit
 from nerf_posenc_app.values.blocks import HeatMap, Passage
+from nerf_posenc_attention.memory_networks import MemN2NPositionEncoder
 from nerf_posenc_sequences.data.types import Stories, Story, StoryTask, Words
 from nerf_posenc_sequences.errors import SequenceError
 from nerf_posenc_sequences.system import SystemOptions

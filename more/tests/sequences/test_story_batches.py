@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from more.tests.sequences.small_stories import moves
-from nerf_posenc.positional.memory_networks import MemN2NPositionEncoder
+from nerf_posenc_attention.memory_networks import MemN2NPositionEncoder
 from nerf_posenc_sequences.data.types import Stories, Story, StoryTask
 from nerf_posenc_sequences.errors import SequenceError
 from nerf_posenc_sequences.system import SystemOptions

@@ -1,0 +1,39 @@
+from nerf_posenc_attention.alibi import alibi_bias as alibi_bias
+from nerf_posenc_attention.alibi import alibi_slopes as alibi_slopes
+from nerf_posenc_attention.augmentation import augmented_positions as augmented_positions
+from nerf_posenc_attention.camera_attention import CameraTransforms as CameraTransforms
+from nerf_posenc_attention.camera_attention import PRoPEEncoder as PRoPEEncoder
+from nerf_posenc_attention.camera_attention import transformed_by_camera as transformed_by_camera
+from nerf_posenc_attention.fourier_series import (
+    FourierSeriesRotaryEncoder as FourierSeriesRotaryEncoder,
+)
+from nerf_posenc_attention.learned import LearnedPositionEncoder as LearnedPositionEncoder
+from nerf_posenc_attention.learned_grid import LearnedAxialEncoder as LearnedAxialEncoder
+from nerf_posenc_attention.learned_grid import LearnedGridEncoder as LearnedGridEncoder
+from nerf_posenc_attention.learned_grid import resize_positions as resize_positions
+from nerf_posenc_attention.memory_networks import MemN2NPositionEncoder as MemN2NPositionEncoder
+from nerf_posenc_attention.memory_networks import TemporalEncoder as TemporalEncoder
+from nerf_posenc_attention.mixed_rotary import MixedRotaryEncoder as MixedRotaryEncoder
+from nerf_posenc_attention.pope import PoPEEncoder as PoPEEncoder
+from nerf_posenc_attention.porting import port_rotary as port_rotary
+from nerf_posenc_attention.presets.language import mrope_axes as mrope_axes
+from nerf_posenc_attention.presets.rotary import ROTARY as ROTARY
+from nerf_posenc_attention.relative_bias import ClippedRelativeBias as ClippedRelativeBias
+from nerf_posenc_attention.relative_bias import FireBias as FireBias
+from nerf_posenc_attention.relative_bias import KerpleBias as KerpleBias
+from nerf_posenc_attention.relative_bias import T5RelativeBias as T5RelativeBias
+from nerf_posenc_attention.relative_bias import deberta_buckets as deberta_buckets
+from nerf_posenc_attention.rope_scaling import dynamic_ntk_bands as dynamic_ntk_bands
+from nerf_posenc_attention.rope_scaling import llama3_bands as llama3_bands
+from nerf_posenc_attention.rope_scaling import longrope_bands as longrope_bands
+from nerf_posenc_attention.rope_scaling import longrope_scale as longrope_scale
+from nerf_posenc_attention.rope_scaling import ntk_bands as ntk_bands
+from nerf_posenc_attention.rope_scaling import p_rope_bands as p_rope_bands
+from nerf_posenc_attention.rope_scaling import yarn_bands as yarn_bands
+from nerf_posenc_attention.rope_scaling import yarn_scale as yarn_scale
+from nerf_posenc_attention.rotary import RotaryEncoder as RotaryEncoder
+from nerf_posenc_attention.window_bias import LogCPBBias as LogCPBBias
+from nerf_posenc_attention.window_bias import WindowBias as WindowBias
+from nerf_posenc_attention.xpos import XPosEncoder as XPosEncoder
+
+__all__: list[str]

@@ -1,0 +1,1 @@
+"""Rotary embeddings of models and libraries, by name: tables of plain rows."""
