@@ -26,7 +26,6 @@ from nerf_posenc_app.kinds.coordinates import (
     check_encodings,
     constant_psnr,
     doubts_of_flat_fits,
-    values_at,
     with_defaults,
 )
 from nerf_posenc_app.kinds.kind import Fit, Problem, Rendered, digest_of
@@ -37,6 +36,7 @@ from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.results import Result
 from nerf_posenc_kinds.data.clips import SPHERES, open_clip
+from nerf_posenc_kinds.slices import values_at
 
 _MAX_FRAMES = 10_000
 

@@ -5,15 +5,17 @@ from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from nerf_posenc.metrics.image import ssim
+from nerf_posenc.training import predict
 from nerf_posenc_app.values.blocks import Evaluation, Video, View
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
 
 SLICES_PER_SECOND = 12
 _MOST_REPEATED = 16
+_CHUNK_POINTS = 1 << 15
 
 
 def gray(values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape 3"]:
@@ -77,3 +79,18 @@ def _enlarged(
     """Repeat each row or column an integer number of times, so that pixels are about square."""
     rows, columns = (min(max(1, round(ratio)), _MOST_REPEATED) for ratio in (aspect, 1 / aspect))
     return cut.repeat_interleave(rows, dim=0).repeat_interleave(columns, dim=1)
+
+
+@torch.no_grad()
+def values_at(
+    model: nn.Module, points: Float[Tensor, "n axes"], device: torch.device
+) -> Float[Tensor, "n values"]:
+    """Values that a model has at points, in [0, 1], on the CPU.
+
+    Args:
+        model: the encoder and the network, on the device.
+        points: coordinates; computed in chunks, so that any number fits into memory.
+        device: device of the model.
+    """
+    values = predict(model, points.to(device), chunk_size=_CHUNK_POINTS)
+    return values.float().clamp(0, 1).cpu()

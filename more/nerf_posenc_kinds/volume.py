@@ -31,7 +31,6 @@ from nerf_posenc_app.kinds.coordinates import (
     doubts_of_flat_fits,
     encoder_of,
     frequency_bands,
-    values_at,
     with_defaults,
 )
 from nerf_posenc_app.kinds.kind import Fit, Problem, Rendered, digest_of
@@ -41,7 +40,14 @@ from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.results import Result
-from nerf_posenc_kinds.slices import SLICES_PER_SECOND, gray, mean_ssim, reference, slice_blocks
+from nerf_posenc_kinds.slices import (
+    SLICES_PER_SECOND,
+    gray,
+    mean_ssim,
+    reference,
+    slice_blocks,
+    values_at,
+)
 from scenes.errors import SceneError
 from scenes.in_memory import shares
 from scenes.reading.worker import read_file

@@ -42,9 +42,7 @@ MISTAKES = """
 --shape brick --eikonal -1 => --eikonal must be 0 or more
 --shape brick --encodings vector-matrix => a shape takes none, fourier
 --observed 0.5 --task topics => --observed is for --image
-check => check needs one file or more
 identify nowhere.json => nowhere.json
-vectors xyzzy --out vectors => no preset mentions 'xyzzy'
 """
 
 

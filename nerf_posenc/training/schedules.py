@@ -14,15 +14,3 @@ def cosine_decay(progress: float, *, final: float = 0.01) -> float:
 def constant(progress: float) -> float:
     """Factor of a constant learning rate."""
     return 1.0
-
-
-def warmup_cosine(progress: float, *, warmup: float = 0.05) -> float:
-    """Factor of the learning rate that rises linearly to 1, then follows `cosine_decay`.
-
-    Args:
-        progress: share of the fit in [0, 1).
-        warmup: share of the fit in which the factor rises.
-    """
-    if progress < warmup:
-        return (progress + 0.01) / (warmup + 0.01)
-    return cosine_decay((progress - warmup) / (1 - warmup))

@@ -18,7 +18,6 @@ from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
 from nerf_posenc.training.devices import fastest_dtype
-from nerf_posenc.training.loop import predict
 from nerf_posenc_app.kinds.kind import Kind, Problem
 from nerf_posenc_app.options import CoordinateOptions, UsageError, require
 from nerf_posenc_app.values.finding import Doubt
@@ -68,7 +67,6 @@ _COLLAPSED_DB = 0.5
 # An image this near to its mean color is one constant color: 8 bits store no difference.
 _CONSTANT_DB = 60.0
 _CHUNK_PIXELS = 1 << 18
-_CHUNK_POINTS = 1 << 15
 
 
 # Options that describe the model, under the same names.
@@ -291,21 +289,6 @@ def constant_psnr(images: Iterable[Tensor]) -> float:
     # Variance = E[x^2] - E[x]^2, which rounding may leave below 0.
     error = max(0.0, squares / count - float((total / count).square().sum()))
     return psnr_from_mse(error / 3)
-
-
-@torch.no_grad()
-def values_at(
-    model: nn.Module, points: Float[Tensor, "n axes"], device: torch.device
-) -> Float[Tensor, "n values"]:
-    """Values that a model has at points, in [0, 1], on the CPU.
-
-    Args:
-        model: the encoder and the network, on the device.
-        points: coordinates; computed in chunks, so that any number fits into memory.
-        device: device of the model.
-    """
-    values = predict(model, points.to(device), chunk_size=_CHUNK_POINTS)
-    return values.float().clamp(0, 1).cpu()
 
 
 def encoder_of(model: nn.Module) -> Encoder:

@@ -49,7 +49,7 @@ from nerf_posenc_app.report.template import render
 from nerf_posenc_app.report.tiles import TilePyramid
 from nerf_posenc_app.report.video import snapshot_caption
 from nerf_posenc_app.report.volumes import shown_volumes
-from nerf_posenc_app.values.blocks import Block, HeatMap, Passage, Table, Token, View, Volume
+from nerf_posenc_app.values.blocks import Block, Passage, Table, Token, View, Volume
 from nerf_posenc_app.values.finding import Finding
 from nerf_posenc_app.values.measures import Measure, score_text
 from nerf_posenc_app.values.names import BASELINE, GIVEN, FitName
@@ -70,8 +70,10 @@ class Section:
             ``script(content)``: its name, or the template itself.
         prepare: function from the fits to the content; an empty one leaves the section out.
         leads: whether it stands at the top of the page, where images do.
-        block: type of the blocks, if they are files of the run folder and not values of
-            ``metrics.json``; the two functions below write and read them.
+        plain: type of the blocks, a dataclass, if ``metrics.json`` is to hold their fields, under
+            the key of the row; `compare` then shows them too.
+        block: type of the blocks, if they are files of the run folder; the two functions below
+            write and read them.
         write: function from the run folder and the fits, which writes the files.
         read: function from the run folder, a fit and the titles of its blocks to the blocks; raises
             ValueError if a file is missing or damaged.
@@ -80,6 +82,7 @@ class Section:
     template: str | Template
     prepare: Callable[[Sequence[Result]], Any]
     leads: bool = False
+    plain: type[Block] | None = None
     block: type[Block] | None = None
     write: Callable[[Path, Sequence[Result]], None] | None = None
     read: Callable[[Path, Result, Sequence[str]], list[Block]] | None = None
@@ -452,37 +455,6 @@ def _visible(text: str) -> str:
     return {" ": "␣", "\n": "↵"}.get(text, text)
 
 
-def _maps(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Heat maps by title, each with one for every encoding; the largest value of all is darkest."""
-    style = styles(results)
-    heat_maps = [(result.label, each) for result in results for each in result.blocks(HeatMap)]
-    shown = []
-    for title in dict.fromkeys(each.title for _, each in heat_maps):
-        entries = []
-        same = [(name, each) for name, each in heat_maps if each.title == title]
-        maxima = [each.values.nan_to_num(0, 0, 0).max() for _, each in same if each.values.numel()]
-        largest = max([1e-9, *map(float, maxima)])
-        for name, each in same:
-            # Numbers that are not finite, of a fit that diverged, leave their cells blank.
-            finite = each.values.nan_to_num(0, 0, 0)
-            rows = [
-                {
-                    "label": label,
-                    "cells": [
-                        {"percent": round(100 * shade / largest), "value": f"{value:.3f}"}
-                        for shade, value in zip(shades, values, strict=True)
-                    ],
-                }
-                for label, shades, values in zip(
-                    each.rows, finite.tolist(), each.values.tolist(), strict=True
-                )
-            ]
-            entry = {"name": name, "color": style[name], "columns": each.columns, "rows": rows}
-            entries.append(entry)
-        shown.append({"title": title, "entries": entries})
-    return shown
-
-
 def _learning(
     originals: Sequence[Tensor], results: Sequence[Result], training: Measure
 ) -> dict[str, Any] | None:
@@ -539,12 +511,13 @@ def _data_url(video: Path) -> dict[str, str]:
 
 SECTIONS: dict[str, Section] = {
     "tables": Section(
-        "table.html.j2", lambda results: [(r.label, t) for r in results for t in r.blocks(Table)]
+        "table.html.j2",
+        lambda results: [(r.label, t) for r in results for t in r.blocks(Table)],
+        plain=Table,
     ),
     "volumes": Section(
         "volume.html.j2",
         lambda results: shown_volumes({r.label: v for r in results for v in r.blocks(Volume)}),
     ),
-    "heat maps": Section("heat_map.html.j2", _maps),
 }
 """Blocks that stand in a section of their own, in the order of the page; kinds add theirs."""

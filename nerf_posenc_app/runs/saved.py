@@ -15,8 +15,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from nerf_posenc.training.checkpoints import (
     CheckpointError,
     load_checkpoint,
@@ -30,16 +28,7 @@ from nerf_posenc_app.report.images import read_run_image
 from nerf_posenc_app.report.page import SECTIONS
 from nerf_posenc_app.report.tables import PER_FIT, gain
 from nerf_posenc_app.terminal import print_to_stderr
-from nerf_posenc_app.values.blocks import (
-    Block,
-    Curve,
-    Evaluation,
-    HeatMap,
-    Passage,
-    Table,
-    Video,
-    View,
-)
+from nerf_posenc_app.values.blocks import Block, Curve, Evaluation, Passage, Video, View
 from nerf_posenc_app.values.finding import Finding
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName, block_files
@@ -55,9 +44,7 @@ FORMAT = "nerf_posenc run"
 VERSION = 3
 
 # Fields of a fit's entry about its blocks, besides the titles of blocks with files.
-_PLAIN: Mapping[str, Any] = {"curves": Curve, "passages": Passage, "tables": Table}
-# Maximum cells of a heat map: attention among a thousand words.
-_MOST_CELLS = 1 << 20
+_PLAIN: Mapping[str, Any] = {"curves": Curve, "passages": Passage}
 
 
 class SaveError(Exception):
@@ -328,8 +315,7 @@ def write_metrics(
                 for name, section in SECTIONS.items()
                 if section.block is not None
             },
-            "heat_maps": result.blocks(HeatMap),
-            **{name: result.blocks(kind) for name, kind in _PLAIN.items()},
+            **{name: result.blocks(kind) for name, kind in _plain_blocks().items()},
             **result.details,
         }
         for result in results
@@ -381,12 +367,20 @@ def read_metrics(folder: Path) -> Metrics:
     return Metrics(**{**vars(run), "fits": fits})
 
 
+def _plain_blocks() -> Mapping[str, Any]:
+    """Types of the blocks whose fields ``metrics.json`` holds, by name."""
+    rows = {name: row.plain for name, row in SECTIONS.items() if row.plain is not None}
+    return {**_PLAIN, **rows}
+
+
 def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
     def read(kind: Any, name: str, default: Any = None) -> Any:
         return from_json(kind, entry.get(name, default), name)
 
     records = read(list[dict[str, Any]], "history")
-    blocks: list[Any] = [b for name, kind in _PLAIN.items() for b in read(list[kind], name, [])]  # type: ignore[valid-type]
+    blocks: list[Any] = [
+        b for name, kind in _plain_blocks().items() for b in read(list[kind], name, [])
+    ]  # type: ignore[valid-type]
     if any(len(curve.xs) != len(curve.ys) for curve in blocks if isinstance(curve, Curve)):
         raise ValueError("a curve needs as many y as x")
     scores = {m.name: read(float, m.name) for m in run.measures if m.name in entry}
@@ -403,7 +397,7 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
         steps=read(int, "steps"),
         evaluation=Evaluation(
             scores,
-            [*blocks, *(_heat_map(each) for each in read(list[Any], "heat_maps", []))],
+            blocks,
             by_seed=read(list[dict[str, float]], "by_seed", []),
             remarks=read(list[str], "remarks", []),
         ),
@@ -428,22 +422,6 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
         is_reference=read(bool, "is_reference", False),
         is_complete=read(bool, "is_complete"),
     )
-
-
-def _heat_map(entry: Mapping[str, Any]) -> HeatMap:
-    entry = from_json(dict[str, Any], entry, "a heat map")
-    rows, columns = (from_json(list[str], entry.get(side), side) for side in ("rows", "columns"))
-    # Checked first, before millions of values are read one by one.
-    if len(rows) * len(columns) > _MOST_CELLS:
-        raise ValueError(
-            f"a heat map has {len(rows)} x {len(columns)} cells, more than {_MOST_CELLS}"
-        )
-    lines = from_json(list[Any], entry.get("values"), "values")
-    if [len(from_json(list[Any], line, "values")) for line in lines] != [len(columns)] * len(rows):
-        raise ValueError("a heat map needs one value for each row and column")
-    values = from_json(list[list[float]], lines, "values")
-    table = torch.tensor(values).reshape(len(rows), len(columns)).clamp(0, 1).nan_to_num()
-    return HeatMap(from_json(str, entry.get("title"), "title"), table, rows, columns)
 
 
 def read_views(folder: Path, fit: Result, limit: int) -> list[View]:

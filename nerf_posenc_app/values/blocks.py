@@ -150,23 +150,6 @@ class Passage:
 
 
 @dataclass(frozen=True)
-class HeatMap:
-    """Weights in [0, 1] as a table of shaded cells.
-
-    Attributes:
-        title: heading of the block.
-        values: the weights.
-        rows: one label per row.
-        columns: one label per column.
-    """
-
-    title: str
-    values: Float[Tensor, "rows columns"]
-    rows: Sequence[str]
-    columns: Sequence[str]
-
-
-@dataclass(frozen=True)
 class Network:
     """A fitted image as a function of coordinates, which the page evaluates at any point.
 

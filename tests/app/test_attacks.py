@@ -31,7 +31,7 @@ from nerf_posenc_app.kinds.kind import Rendered
 from nerf_posenc_app.report.tables import as_csv
 from nerf_posenc_app.runs.batch import _digest
 from nerf_posenc_app.runs.folder import short_name
-from nerf_posenc_app.runs.saved import STATE, read_metrics
+from nerf_posenc_app.runs.saved import STATE
 from nerf_posenc_app.runs.signals import handled_signals
 from nerf_posenc_app.runs.stop import Stop
 from nerf_posenc_app.terminal import lasting_streams
@@ -106,21 +106,6 @@ def test_cameras_are_counted_before_anything_is_rendered(
     with pytest.raises(SceneError, match=said):
         open_cameras(Path("cameras.json"), Camera.from_angle(100, 100, 0.8))
     assert time.process_time() - began < 10
-
-
-def test_a_heat_map_of_millions_of_cells_is_refused() -> None:
-    with quick_report():
-        assert (
-            train_fit.main(["--image", "cat", *QUICK, "--encodings", "none", "--out", "run"]) == 0
-        )
-    metrics = json.loads(Path("run/metrics.json").read_text())
-    side = 2200
-    metrics["fits"][0]["heat_maps"] = [
-        {"title": "x", "rows": [""] * side, "columns": [""] * side, "values": [[0] * side] * side}
-    ]
-    Path("run/metrics.json").write_text(json.dumps(metrics))
-    with pytest.raises(ValueError, match="2200 x 2200 cells"):
-        read_metrics(Path("run"))
 
 
 def test_a_run_of_very_many_data_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

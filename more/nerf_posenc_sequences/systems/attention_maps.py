@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import nn
 
-from nerf_posenc_app.values.blocks import HeatMap
+from nerf_posenc_sequences.heat_maps import HeatMap
 from nerf_posenc_sequences.layers.attention import Attention, RecordedAttention
 
 _FARTHEST = 8
@@ -48,4 +48,4 @@ def attention_by_offset(attentions: Sequence[RecordedAttention], *, is_causal: b
             rows.append(torch.stack([weights.diagonal(offset).mean() for offset in offsets]))
             names.append(f"layer {layer}, head {head}")
     labels = [f"{offset:+d}" if offset else "0" for offset in offsets]
-    return HeatMap("Attention by offset", torch.stack(rows), names, labels)
+    return HeatMap.of("Attention by offset", torch.stack(rows), names, labels)

@@ -4,9 +4,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from nerf_posenc.training import schedules
+from nerf_posenc.training import cosine_decay
 
 _FEW = 100
+_WARMUP = 0.05
 
 
 class BaseSystem:
@@ -24,7 +25,9 @@ class BaseSystem:
 
     def schedule(self, progress: float) -> float:
         """Warm-up over the first 5%, then a cosine."""
-        return schedules.warmup_cosine(progress)
+        if progress < _WARMUP:
+            return (progress + 0.01) / (_WARMUP + 0.01)
+        return cosine_decay((progress - _WARMUP) / (1 - _WARMUP))
 
 
 def guessed(train: Int[Tensor, " n"], test: Int[Tensor, " m"], size: int) -> tuple[float, float]:

@@ -14,10 +14,11 @@ from torch.nn import functional as F
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc_app.values.blocks import Evaluation, HeatMap, Token
+from nerf_posenc_app.values.blocks import Evaluation, Token
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_sequences.data.types import Text
 from nerf_posenc_sequences.errors import SequenceError
+from nerf_posenc_sequences.heat_maps import HeatMap
 from nerf_posenc_sequences.layers.bert_model import BertModel
 from nerf_posenc_sequences.layers.optimizers import muon_for_layers
 from nerf_posenc_sequences.layers.vocabulary import Vocabulary, most_frequent

@@ -12,9 +12,10 @@ from torch.nn import functional as F
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc_app.values.blocks import Curve, Evaluation, HeatMap
+from nerf_posenc_app.values.blocks import Curve, Evaluation
 from nerf_posenc_sequences.data.types import Text
 from nerf_posenc_sequences.errors import SequenceError
+from nerf_posenc_sequences.heat_maps import HeatMap
 from nerf_posenc_sequences.layers.language_models import ConvolutionalLM, TransformerLM
 from nerf_posenc_sequences.layers.optimizers import muon_for_layers
 from nerf_posenc_sequences.layers.positions import ADDED, ENCODINGS

@@ -13,10 +13,11 @@ from torch.nn import functional as F
 from nerf_posenc.training import schedules
 from nerf_posenc.training.batches import DrawBatch, ShuffledBatches
 from nerf_posenc.training.optimizers import OptimizerGroup, adam
-from nerf_posenc_app.values.blocks import Evaluation, HeatMap, Passage, Token
+from nerf_posenc_app.values.blocks import Evaluation, Passage, Token
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_sequences.data.types import Labeled, LabeledSentences
 from nerf_posenc_sequences.errors import SequenceError
+from nerf_posenc_sequences.heat_maps import HeatMap
 from nerf_posenc_sequences.layers.positions import ADDED, AddedPositions
 from nerf_posenc_sequences.layers.vocabulary import Vocabulary, most_frequent
 from nerf_posenc_sequences.layers.weights import initialize
@@ -270,7 +271,9 @@ class SelfAttentiveSystem(BaseSystem):
         words = self._words(i)
         _, attention = model.attention(self.test[i : i + 1])
         rows = [f"row {row + 1}" for row in range(self.num_rows)]
-        return HeatMap(f"Attention, sentence {i + 1}", attention[0, :, : len(words)], rows, words)
+        return HeatMap.of(
+            f"Attention, sentence {i + 1}", attention[0, :, : len(words)], rows, words
+        )
 
     def _words(self, i: int) -> tuple[str, ...]:
         row = self.test[i]

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from nerf_posenc_app.values.blocks import Curve, Evaluation, HeatMap, Passage, Token
+from nerf_posenc_app.values.blocks import Curve, Evaluation, Passage, Token
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_sequences.data.types import Stories, StoryTask, Words
+from nerf_posenc_sequences.heat_maps import HeatMap
 from nerf_posenc_sequences.systems.story_batches import StoryFormat, StoryTensors
 
 MEASURES = (
@@ -115,5 +116,5 @@ def attention_maps(
         kept = task.test[0].sentences[-len(table) :]
         rows = [" ".join(sentence) for sentence in kept]
         title = f"Attention, task {task.name}, question 1: {' '.join(task.test[0].question)}?"
-        maps.append(HeatMap(title, table[: len(rows)].clamp(0, 1), rows, columns))
+        maps.append(HeatMap.of(title, table[: len(rows)].clamp(0, 1), rows, columns))
     return maps

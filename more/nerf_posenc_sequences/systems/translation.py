@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc_app.values.blocks import Evaluation, HeatMap
+from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_sequences.data.types import Pair, Pairs, Words
 from nerf_posenc_sequences.errors import SequenceError
+from nerf_posenc_sequences.heat_maps import HeatMap
 from nerf_posenc_sequences.layers.convolutional_seq2seq import PLACEMENTS, ConvolutionalSeq2Seq
 from nerf_posenc_sequences.layers.decoding import beam_search, greedy
 from nerf_posenc_sequences.layers.optimizers import muon_for_layers
@@ -263,10 +264,10 @@ class TranslationSystem(BaseSystem):
                 model.encode(source)
                 folded = attention_by_offset(attentions, is_causal=False)
             # No two symbols are further apart than the sources are long.
-            is_known = folded.values.isfinite().all(0)
+            is_known = folded.table.isfinite().all(0)
             columns = [c for c, known in zip(folded.columns, is_known, strict=True) if known]
             title = "Attention by offset in the encoder"
-            maps.append(HeatMap(title, folded.values[:, is_known], folded.rows, columns))
+            maps.append(HeatMap.of(title, folded.table[:, is_known], folded.rows, columns))
         return maps
 
 

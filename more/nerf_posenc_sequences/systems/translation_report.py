@@ -8,10 +8,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.plugins import how_to_install
-from nerf_posenc_app.values.blocks import Curve, HeatMap, Passage, Token
+from nerf_posenc_app.values.blocks import Curve, Passage, Token
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_sequences.data.types import Pair, Words
 from nerf_posenc_sequences.errors import SequenceError
+from nerf_posenc_sequences.heat_maps import HeatMap
 
 EXACT = Measure(
     "exact_percent",
@@ -148,7 +149,7 @@ def source_attention(weights: Sequence[Float[Tensor, "... target source"]], pair
     """
     source, target = pair
     mean = torch.stack([each.reshape(-1, *each.shape[-2:]).mean(0) for each in weights]).mean(0)
-    return HeatMap(
+    return HeatMap.of(
         "Attention to the source, predicting a test target",
         mean[: len(target) + 1, : len(source) + 1],
         [*target, "<end>"],

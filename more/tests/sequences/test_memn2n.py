@@ -9,10 +9,11 @@ from torch import Tensor, nn
 
 from more.tests.sequences.small_stories import moves
 from nerf_posenc.training.loop import FitState, fit
-from nerf_posenc_app.values.blocks import Curve, HeatMap, Passage
+from nerf_posenc_app.values.blocks import Curve, Passage
 from nerf_posenc_attention.memory_networks import MemN2NPositionEncoder, TemporalEncoder
 from nerf_posenc_sequences.data.types import Story
 from nerf_posenc_sequences.errors import SequenceError
+from nerf_posenc_sequences.heat_maps import HeatMap
 from nerf_posenc_sequences.system import SystemOptions
 from nerf_posenc_sequences.systems.clipped_sgd import ClippedSGD
 from nerf_posenc_sequences.systems.memn2n import ENCODINGS, MemN2NSystem
@@ -175,8 +176,8 @@ def test_attention_has_a_row_per_sentence_and_a_column_per_hop() -> None:
     sentences = system.stories.tasks[0].test[0].sentences
     (shown,) = blocks_of(evaluation, HeatMap)
     assert list(shown.rows) == [" ".join(sentence) for sentence in sentences]
-    assert tuple(shown.values.shape) == (len(sentences), 2)
-    assert float(shown.values.sum(0).max()) <= 1 + 1e-6
+    assert tuple(shown.table.shape) == (len(sentences), 2)
+    assert float(shown.table.sum(0).max()) <= 1 + 1e-6
 
 
 def test_wrong_answers_are_shown_with_the_right_ones() -> None:

@@ -8,10 +8,11 @@ from torch import Tensor, nn
 
 from more.tests.sequences.small_stories import moves
 from nerf_posenc.training.loop import FitState, fit
-from nerf_posenc_app.values.blocks import HeatMap, Passage
+from nerf_posenc_app.values.blocks import Passage
 from nerf_posenc_attention.memory_networks import MemN2NPositionEncoder
 from nerf_posenc_sequences.data.types import Stories, Story, StoryTask, Words
 from nerf_posenc_sequences.errors import SequenceError
+from nerf_posenc_sequences.heat_maps import HeatMap
 from nerf_posenc_sequences.system import SystemOptions
 from nerf_posenc_sequences.systems.memory_network import ENCODINGS, MARGIN, MemoryNetworkSystem
 from nerf_posenc_sequences.systems.memory_network_model import MemoryNetwork
@@ -197,8 +198,8 @@ def test_the_memory_found_is_shown() -> None:
     evaluation = system.evaluate(model, "temporal")
     found = model.answer(system.tests[0].inputs)[1][0].tolist()
     (shown,) = blocks_of(evaluation, HeatMap)
-    assert shown.values.shape == (4, 2)
+    assert shown.table.shape == (4, 2)
     for hop, slot in enumerate(found):
         expected = [float(i == slot) for i in range(4)]
-        assert shown.values[:, hop].tolist() == expected
+        assert shown.table[:, hop].tolist() == expected
     assert system.preview(model, "temporal") == blocks_of(evaluation, Passage)[0]

@@ -13,12 +13,13 @@ import train_fit
 from more.tests.small import SMALL_TASK
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc_app.runs.saved import read_metrics
-from nerf_posenc_app.values.blocks import Curve, Evaluation, HeatMap
+from nerf_posenc_app.values.blocks import Curve, Evaluation
 from nerf_posenc_app.values.finding import find
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
 from nerf_posenc_sequences import load_models, open_sequence
+from nerf_posenc_sequences.heat_maps import HeatMap
 from nerf_posenc_sequences.system import SystemOptions
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
@@ -82,7 +83,7 @@ def test_a_run_prints_a_table_and_writes_what_compare_and_resume_read(
     gained = none.scores["bits_per_character"] - rotary.scores["bits_per_character"]
     assert entries[1]["gain"] == pytest.approx(gained)
     assert {curve.title for curve in none.blocks(Curve)} >= {"Loss by test length"}
-    assert rotary.blocks(HeatMap)[0].values.shape == (4, 17)
+    assert rotary.blocks(HeatMap)[0].table.shape == (4, 17)
     assert train_fit.main(["--resume", "run"]) == 0
     assert "is already complete" in capsys.readouterr().out
 

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 import torch
 
-from nerf_posenc_app.values.blocks import HeatMap, Passage
+from nerf_posenc_app.values.blocks import Passage
 from nerf_posenc_sequences.data.types import LabeledSentences
 from nerf_posenc_sequences.errors import SequenceError
+from nerf_posenc_sequences.heat_maps import HeatMap
 from nerf_posenc_sequences.system import SystemOptions
 from nerf_posenc_sequences.systems.self_attentive import SelfAttentiveModel, SelfAttentiveSystem
 from nerf_posenc_sequences.task import TaskKind, TaskOptions
@@ -78,7 +79,7 @@ def test_words_are_found_by_attention_and_the_label_with_them() -> None:
     assert result.scores["row_similarity"] < 0.5
     assert len(result.evaluation.by_seed) == 2
     heat_map = result.blocks(HeatMap)[0]
-    assert heat_map.values.shape == (3, len(heat_map.columns))
+    assert heat_map.table.shape == (3, len(heat_map.columns))
 
 
 def test_a_label_that_training_lacks_is_counted_as_wrong() -> None:

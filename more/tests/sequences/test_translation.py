@@ -11,10 +11,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc_app.values.blocks import Curve, HeatMap, Passage
+from nerf_posenc_app.values.blocks import Curve, Passage
 from nerf_posenc_sequences.data.numbers import make_numbers
 from nerf_posenc_sequences.data.types import Pair, Pairs
 from nerf_posenc_sequences.errors import SequenceError
+from nerf_posenc_sequences.heat_maps import HeatMap
 from nerf_posenc_sequences.layers.attention import RecordedAttention
 from nerf_posenc_sequences.layers.convolution import SHRINK
 from nerf_posenc_sequences.layers.convolutional_seq2seq import (
@@ -363,12 +364,12 @@ def test_an_evaluation_has_every_measure_and_attention_that_sums_to_one(name: st
         preview = system.preview(model, "sinusoidal")
     assert set(evaluation.scores) == {measure.name for measure in system.measures}
     assert preview == blocks_of(evaluation, Passage)[0]
-    weights = blocks_of(evaluation, HeatMap)[0].values
+    weights = blocks_of(evaluation, HeatMap)[0].table
     assert torch.allclose(weights.sum(1), torch.ones(len(weights)), atol=1e-5)
     assert len(blocks_of(evaluation, HeatMap)) == (2 if name == "transformer" else 1)
     for shown in blocks_of(evaluation, HeatMap):
-        assert shown.values.isfinite().all()
-        assert shown.values.shape == (len(shown.rows), len(shown.columns))
+        assert shown.table.isfinite().all()
+        assert shown.table.shape == (len(shown.rows), len(shown.columns))
     tested, longer = blocks_of(evaluation, Curve)
     assert max(tested.xs) <= 4 < max(longer.xs)
     assert tested.title != longer.title
@@ -450,7 +451,7 @@ def test_a_passage_marks_what_is_wrong_and_what_is_missing() -> None:
 def test_attention_is_averaged_over_layers_and_heads() -> None:
     layers = [torch.tensor([[[1.0, 0.0]], [[0.5, 0.5]]]), torch.tensor([[[0.0, 1.0]]])]
     shown = source_attention(layers, (("x",), ()))
-    assert torch.allclose(shown.values, torch.tensor([[0.375, 0.625]]))
+    assert torch.allclose(shown.table, torch.tensor([[0.375, 0.625]]))
     assert (shown.rows, shown.columns) == (["<end>"], ["x", "<end>"])
 
 
