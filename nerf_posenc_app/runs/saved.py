@@ -378,9 +378,9 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
         return from_json(kind, entry.get(name, default), name)
 
     records = read(list[dict[str, Any]], "history")
-    blocks: list[Any] = [
-        b for name, kind in _plain_blocks().items() for b in read(list[kind], name, [])
-    ]  # type: ignore[valid-type]
+    blocks: list[Any] = []
+    for key, kind in _plain_blocks().items():
+        blocks += read(list[kind], key, [])  # type: ignore[valid-type]
     if any(len(curve.xs) != len(curve.ys) for curve in blocks if isinstance(curve, Curve)):
         raise ValueError("a curve needs as many y as x")
     scores = {m.name: read(float, m.name) for m in run.measures if m.name in entry}

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc_app.values.blocks import Evaluation, Token
+from nerf_posenc_app.values.blocks import Evaluation, Passage, Token
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_sequences.data.types import Text
 from nerf_posenc_sequences.errors import SequenceError
@@ -255,13 +255,28 @@ class BertSystem(BaseSystem):
                 _ACCURACY.name: 100 * float((words.argmax(-1) == truth).float().mean()),
                 _NEXT.name: 100 * float(right.mean()),
             },
-            blocks=[self.preview(model, encoding), self._attention(model, inputs)],
+            blocks=[self.passage(model, encoding), self._attention(model, inputs)],
         )
 
     def _attention(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> HeatMap:
         with recording(self_attentions(model)) as attentions:
             model(tuple(part[:32] for part in inputs))
             return attention_by_offset(attentions, is_causal=False)
+
+    def passage(self, model: nn.Module, encoding: str) -> Passage:
+        """Test pairs with the masked words filled in."""
+        inputs, targets = self._tested()
+        logits, pairs = model(tuple(part[:_SHOWN] for part in inputs))
+        words, places = inputs[0][:_SHOWN].tolist(), inputs[2][:_SHOWN].tolist()
+        tokens: list[Token] = []
+        for i, (row, masked) in enumerate(zip(words, places, strict=True)):
+            predicted = dict(zip(masked, logits[i].argmax(-1).tolist(), strict=True))
+            truth = dict(zip(masked, targets[i, :-1].tolist(), strict=True))
+            for place, word in enumerate(row):
+                tokens.append(self._token(predicted.get(place, word), truth.get(place)))
+                tokens.append(Token(" "))
+            tokens += _verdict(int(pairs[i].argmax()), int(targets[i, -1]))
+        return Passage("Masked words, filled in", tokens)
 
 
 def _words(document: str) -> list[str]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc_app.values.blocks import Curve, Evaluation
+from nerf_posenc_app.values.blocks import Curve, Evaluation, Passage
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_sequences.data.types import Indexing
 from nerf_posenc_sequences.errors import SequenceError
@@ -154,10 +154,28 @@ class IndexingSystem(BaseSystem):
                 BITS.name: float(self.loss(logits, targets)) / math.log(2),
             },
             blocks=[
-                self.preview(model, encoding),
+                self.passage(model, encoding),
                 Curve("Correct by shift", "shift (places)", "correct (%)", _SHIFTS, by_shift),
             ],
         )
+
+    def passage(self, model: nn.Module, encoding: str) -> Passage:
+        """Some test strings with the questions and the model's answers."""
+        symbols, targets = (part[:4] for part in self.test)
+        answers = model(symbols).argmax(-1)
+        tokens = []
+        rows = zip(*(part.tolist() for part in (symbols, targets, answers)), strict=True)
+        for given, truth, found in rows:
+            # The letters before the first question.
+            length = next(i for i, right in enumerate(truth) if right != IGNORED) - 1
+            tokens.append(Token("".join(_text(symbol) for symbol in given[:length]) + ": "))
+            for i in range(length, length + 2 * NUM_QUESTIONS, 2):
+                answer, right = _text(found[i + 1]), _text(truth[i + 1])
+                mark: Literal["right", "wrong"] = "right" if answer == right else "wrong"
+                tokens.append(Token(f"{_text(given[i])}{_text(given[i + 1])}="))
+                tokens += [Token(answer, mark, right), Token(" ")]
+            tokens.append(Token("\n"))
+        return Passage("Questions about strings, answered", tokens)
 
 
 def draw_questions(

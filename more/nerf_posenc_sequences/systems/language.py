@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc_app.values.blocks import Curve, Evaluation
+from nerf_posenc_app.values.blocks import Curve, Evaluation, Passage
 from nerf_posenc_sequences.data.types import Text
 from nerf_posenc_sequences.errors import SequenceError
 from nerf_posenc_sequences.heat_maps import HeatMap
@@ -236,7 +236,7 @@ class LanguageSystem(BaseSystem):
                 ACCURACY.name: 100 * float(right.nanmean()),
                 "bits_at_4x": bits[4 * self.context],
             },
-            blocks=[self.preview(model, encoding), *curves, *maps],
+            blocks=[self.passage(model, encoding), *curves, *maps],
         )
 
     def _losses(self, model: nn.Module, length: int) -> tuple[Tensor, Tensor]:
@@ -267,3 +267,15 @@ class LanguageSystem(BaseSystem):
         with recording(self_attentions(model)) as attentions:
             model(inputs)
             return attention_by_offset(attentions, is_causal=not self.is_masked)
+
+    def passage(self, model: nn.Module, encoding: str) -> Passage:
+        """Test text with the model's predictions."""
+        count = max(1, min(_SHOWN, len(self.test) - 1) // self.context)
+        windows = self.test[: count * self.context].unflatten(0, (count, self.context))
+        # The target of a window's last symbol in a causal model is the next window's first.
+        following = self.test[self.context : count * self.context + 1 : self.context]
+        windows = torch.cat([windows, following[:, None]], dim=1)
+        inputs, targets = self._examples(windows, torch.Generator().manual_seed(0))
+        predicted = model(inputs).argmax(-1)
+        title = "Hidden characters, filled in" if self.is_masked else "Next characters, predicted"
+        return Passage(title, marked_tokens(inputs, targets, predicted, self.alphabet))

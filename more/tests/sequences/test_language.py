@@ -173,7 +173,7 @@ def test_a_character_that_training_lacks_is_counted_and_shown() -> None:
     text = Text("made", "made.txt", [made_text()], [made_text(seed=1).replace("w", "W")])
     made = LanguageSystem(text, SystemOptions(model="conv", context=16, width=8, depth=1))
     assert int(made.test.max()) == len(made.alphabet)
-    passage = made.preview(made.build("none", torch.Generator().manual_seed(0)), "none")
+    passage = made.passage(made.build("none", torch.Generator().manual_seed(0)), "none")
     assert any(token.truth == "?" for token in passage.tokens)
 
 

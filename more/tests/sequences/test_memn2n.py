@@ -183,7 +183,9 @@ def test_attention_has_a_row_per_sentence_and_a_column_per_hop() -> None:
 def test_wrong_answers_are_shown_with_the_right_ones() -> None:
     system = small_system()
     model = system.build("none", generator())
-    passage = system.preview(model, "none")
+    with torch.no_grad():
+        evaluation = system.evaluate(model.eval(), "none")
+    passage = blocks_of(evaluation, Passage)[0]
     answers = [token for token in passage.tokens if token.mark != "given"]
     predicted = model(system.tests[0].inputs).argmax(1)
     for row, token in enumerate(answers):

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from more.tests.sequences.small_stories import moves
 from nerf_posenc.training.loop import FitState, fit
-from nerf_posenc_app.values.blocks import Passage
 from nerf_posenc_attention.memory_networks import MemN2NPositionEncoder
 from nerf_posenc_sequences.data.types import Stories, Story, StoryTask, Words
 from nerf_posenc_sequences.errors import SequenceError
@@ -202,4 +201,3 @@ def test_the_memory_found_is_shown() -> None:
     for hop, slot in enumerate(found):
         expected = [float(i == slot) for i in range(4)]
         assert shown.table[:, hop].tolist() == expected
-    assert system.preview(model, "temporal") == blocks_of(evaluation, Passage)[0]
