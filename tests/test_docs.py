@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import nerf_posenc
-from more.tools.make_equivalents import presets_page
+from docs.make_presets import page as presets_page
 from nerf_posenc.radiance import FIELDS
 from nerf_posenc.training import ENCODINGS
 from nerf_posenc.training.recipes import NETWORKS

@@ -17,10 +17,13 @@ from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.loop import FitState, fit
 from nerf_posenc.training.optimizers import OptimizerGroup, adam, muon
-from tests.encoders.test_family import ALL, Case, encoded
+from tests.encoders import test_family
+from tests.encoders.family import Case, encoded
 from tests.optional import needs
 from tests.pretended_gpu import NEEDS, RUNS, interrupted_and_resumed, write_data
 
+CASES = test_family.TestEncoders.CASES
+ALL = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here"),

@@ -50,13 +50,8 @@ def preset(name: str, *sizes: int, **overrides: Any) -> PresetEncoder:
             "`pip install ./more` in the clone, then nerf_posenc_attention.RotaryEncoder.preset"
         ) from None
     encoder: Any = next(encoder for encoder, table in _TABLES if canonical in table)
-    return make(encoder, name, *sizes, **overrides)
-
-
-def make(encoder: Any, name: str, *sizes: int, **overrides: Any) -> Any:
-    """Call ``encoder.preset``, and explain how it reads the sizes if they do not suit."""
     try:
-        return encoder.preset(name, *sizes, **overrides)
+        made: PresetEncoder = encoder.preset(name, *sizes, **overrides)
     except (TypeError, ValueError) as error:
         # The same integers mean other things to other encoders.
         names = [n for n in inspect.signature(encoder.preset).parameters if n != "overrides"][1:]
@@ -67,3 +62,4 @@ def make(encoder: Any, name: str, *sizes: int, **overrides: Any) -> Any:
             raise type(error)(f"{error}{needed}") from None
         read = ", ".join(f"{name} {size}" for name, size in zip(names, sizes, strict=False))
         raise type(error)(f"{error}; {encoder.__name__} takes the sizes as {read}") from None
+    return made

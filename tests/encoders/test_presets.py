@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nerf_posenc import SinusoidalEncoder, geometric_bands, preset
+from nerf_posenc import GridSinusoidalEncoder, SinusoidalEncoder, geometric_bands, preset
 from nerf_posenc.encoders.by_name import PRESETS
 from nerf_posenc.presets import FOURIER, GRID, SEQUENCE
 
@@ -33,10 +33,12 @@ CALLS: dict[str, Callable[[Tensor], Tensor]] = {
     "nerfstudio.NeRFEncoding.covs": lambda x: preset("nerfstudio", 3, 3, include_input=None)(
         x, variance=VARIANCE
     ),
-    "timm.sincos2d": lambda _: preset("timm", 8).table((2, 3)).flatten(0, 1),
-    "transformers.detr_sine.plain": lambda _: preset("detr", 8).table((2, 3)).movedim(-1, 0),
+    "timm.sincos2d": lambda _: GridSinusoidalEncoder.preset("timm", 8).table((2, 3)).flatten(0, 1),
+    "transformers.detr_sine.plain": lambda _: (
+        GridSinusoidalEncoder.preset("detr", 8).table((2, 3)).movedim(-1, 0)
+    ),
     "transformers.detr_sine.normalized": lambda _: (
-        preset("detr-normalized", 8).table((2, 3)).movedim(-1, 0)
+        GridSinusoidalEncoder.preset("detr-normalized", 8).table((2, 3)).movedim(-1, 0)
     ),
 }
 """Calls that give vectors of tests/data; those of more libraries are in more/tests/audit."""

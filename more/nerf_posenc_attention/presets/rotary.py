@@ -13,6 +13,7 @@ from nerf_posenc.core.bands import geometric_bands, linear_bands, ratio_bands
 from nerf_posenc.presets.row import PresetTable
 from nerf_posenc_attention.presets import positions
 from nerf_posenc_attention.presets.language import LANGUAGE
+from nerf_posenc_attention.presets.row import RotaryPreset
 from nerf_posenc_attention.presets.row import rotary_row as _row
 from nerf_posenc_attention.rope_scaling import ntk_bands
 
@@ -77,7 +78,7 @@ def _cosmos_bands(dim: int) -> list[Tensor]:
 _TRANSFORMERS = "transformers, models/"
 _DIFFUSERS = "diffusers, models/"
 
-ROTARY = PresetTable(
+ROTARY: PresetTable[RotaryPreset] = PresetTable(
     {
         **LANGUAGE,
         "stable-audio": _row(

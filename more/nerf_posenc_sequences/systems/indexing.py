@@ -4,7 +4,7 @@ import math
 import string
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc_app.values.blocks import Curve, Evaluation, Passage
+from nerf_posenc_app.values.blocks import Curve, Evaluation, Passage, Token
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_sequences.data.types import Indexing
 from nerf_posenc_sequences.errors import SequenceError

@@ -34,6 +34,7 @@ from nerf_posenc_sequences.systems.language_report import (
     PERPLEXITY,
     bits_at,
     loss_by_position,
+    marked_tokens,
 )
 
 MASKED_SHARE = 0.15

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from more.tools.library_numbers import arrays
 from nerf_posenc import geometric_bands
-from nerf_posenc.presets import Preset
 from nerf_posenc_attention import (
     ROTARY,
     FourierSeriesRotaryEncoder,
@@ -17,6 +16,7 @@ from nerf_posenc_attention import (
     XPosEncoder,
     mrope_axes,
 )
+from nerf_posenc_attention.presets.row import RotaryPreset
 from nerf_posenc_attention.rotation import Pairing
 
 
@@ -192,7 +192,7 @@ def test_fope_has_the_authors_bands() -> None:
     torch.testing.assert_close(bands, expected, atol=1e-6, rtol=0)
 
 
-def positions_of(preset: Preset) -> Tensor:
+def positions_of(preset: RotaryPreset) -> Tensor:
     """Positions on the first grid that has as many sizes as the model's."""
     for shape in ((6,), (4, 6), (2, 4, 6)):
         with contextlib.suppress(ValueError):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from nerf_posenc import grid_positions, preset
+from nerf_posenc import GridSinusoidalEncoder, grid_positions
 from train_fit import main
 
 
@@ -16,7 +16,7 @@ def test_arrays_of_any_program_are_identified(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     positions = grid_positions((3, 5)).flatten(0, 1).double().numpy()
-    output = preset("timm", 48).table((3, 5)).flatten(0, 1).double().numpy()
+    output = GridSinusoidalEncoder.preset("timm", 48).table((3, 5)).flatten(0, 1).double().numpy()
     file = tmp_path / f"arrays.{kind}"
     if kind == "json":
         file.write_text(json.dumps({"positions": positions.tolist(), "output": output.tolist()}))
