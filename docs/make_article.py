@@ -10,7 +10,6 @@ from scenes import open_image
 
 FOLDER = Path(__file__).parent / "article"
 PAGE = Path(__file__).parent / "article.html"
-ORBIT = Path(__file__).parent / "orbit.html"
 ZONE = Path(__file__).parent / "zone_plate.html"
 SIDE = 64
 
@@ -42,7 +41,6 @@ def page() -> str:
         ("/* cat */", cat()),
         ("/* requirements */", json.dumps(requirements_table())),
         ("/* models */", (FOLDER / "models.json").read_text().strip().replace("<", "\\u003c")),
-        ("/* orbit */", json.dumps(ORBIT.read_text()).replace("<", "\\u003c")),
         ("/* zone */", json.dumps(ZONE.read_text()).replace("<", "\\u003c")),
         ("/* pure */", joined(PURE)),
         ("/* figures */", joined(FIGURES)),

@@ -4,7 +4,7 @@ import difflib
 import shlex
 import signal
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from nerf_posenc_app.runs.failures import is_out_of_memory
 from nerf_posenc_app.runs.other_ranks import follow
 from nerf_posenc_app.runs.processes import command_words
 from nerf_posenc_app.runs.resume import options_of_resume, resume
-from nerf_posenc_app.runs.run import Context, Experiment, resume_command
+from nerf_posenc_app.runs.run import Context, resume_command
 from nerf_posenc_app.runs.saved import SaveError
 from nerf_posenc_app.runs.signals import handled_signals
 from nerf_posenc_app.runs.stop import Stop, Stopped
@@ -72,7 +72,7 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
             require_installed(word.removeprefix("--"))
     if not chosen and words & _HELP:
         read(CommonOptions, ["--help"], description=_description())
-    kind = KINDS[chosen[0] if chosen else next(iter(KINDS))]
+    kind = KINDS[chosen[0] if chosen else "image"]
     words_to_read = ["--help"] if words & _HELP else arguments
     options = read(kind.Options, words_to_read, command=f"--{kind.name}", others=options_of_kinds)
     options = with_own_encodings(options, Path())
@@ -102,7 +102,7 @@ def _description() -> str:
     )
 
 
-def main(arguments: Sequence[str], experiment: Experiment) -> int:
+def main(arguments: Sequence[str], experiment: Callable[..., bool]) -> int:
     """Run the program.
 
     Args:
@@ -180,9 +180,7 @@ def _run(arguments: Sequence[str], context: Context) -> int:
             raise UsageError(f"{name} is a command of nerf-posenc-more: {install}")
         if name not in COMMANDS:
             near = difflib.get_close_matches(name, COMMANDS, n=1)
-            guess = (
-                f"did you mean {near[0]}?" if near else f"to fit it, --{next(iter(KINDS))} {name}"
-            )
+            guess = f"did you mean {near[0]}?" if near else f"to fit it, --image {name}"
             raise UsageError(f"no command {name!r}; {guess} (commands: {', '.join(COMMANDS)})")
         return read(COMMANDS[name], arguments[1:], command=name) or 0
     if any(argument.split("=")[0] == "--resume" for argument in arguments):

@@ -73,7 +73,7 @@ FIGURES.rays = (figure) => {
   });
 };
 
-// Another page, docs/orbit.html or docs/zone_plate.html, from where it comes into view.
+// Another page, docs/zone_plate.html, from where it comes into view.
 function framed(figure) {
   const frame = figure.querySelector("iframe");
   new IntersectionObserver(([entry], observer) => {
@@ -87,4 +87,4 @@ function framed(figure) {
   frame.addEventListener("load", () => frame.contentDocument.querySelector("h1")?.remove());
   frame.addEventListener("load", () => new frame.contentWindow.ResizeObserver(fitHeight).observe(frame.contentDocument.body));
 }
-FIGURES.orbit = FIGURES.zone = framed;
+FIGURES.zone = framed;

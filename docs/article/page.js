@@ -9,7 +9,7 @@ function catPixels() {
 
 for (const span of document.querySelectorAll("[data-value]")) span.textContent = VALUES[span.dataset.value]();
 // These need what comes at the end of the page.
-const LATE = ["reader", "orbit", "zone"];
+const LATE = ["reader", "zone"];
 for (const figure of document.querySelectorAll("figure[data-figure]")) {
   const start = () => FIGURES[figure.dataset.figure](figure);
   if (LATE.includes(figure.dataset.figure)) addEventListener("load", start); else start();

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,14 @@ from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import CommonOptions, UsageError, from_values
 from nerf_posenc_app.own_encodings import add_class, with_own_encodings
 from nerf_posenc_app.runs.fitted import FittedRun
-from nerf_posenc_app.runs.run import Context, Experiment
+from nerf_posenc_app.runs.run import Context
 from nerf_posenc_app.runs.saved import SaveError
 from nerf_posenc_app.runs.signals import handled_signals
 from nerf_posenc_app.runs.stop import Stop, Stopped
 from scenes.errors import SceneError
 
 
-def fit(given: Mapping[str, Any], experiment: Experiment) -> FittedRun:
+def fit(given: Mapping[str, Any], experiment: Callable[..., bool]) -> FittedRun:
     """Make the run that values ask for; see `train_fit.fit`.
 
     Args:

@@ -7,10 +7,10 @@ import shlex
 import shutil
 import sys
 import webbrowser
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -57,24 +57,11 @@ class Context:
 
     command: str
     stop: Stop
-    experiment: "Experiment"
+    experiment: Callable[..., bool]
     cwd: str = field(default_factory=os.getcwd)
     resumed: RunState | None = None
     world: World = ALONE
     is_part: bool = False
-
-
-class Experiment(Protocol):
-    """Type of the function `experiment` of ``train_fit.py``."""
-
-    def __call__(
-        self,
-        kind: type[Kind[Any]],
-        options: CommonOptions,
-        context: Context,
-        folder: RunFolder | None = None,
-    ) -> bool:
-        """Fit data with every encoding; return whether every encoding was fitted."""
 
 
 @dataclass

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Protocol
+from typing import Any
 
 import torch
 from torch import nn
@@ -13,12 +13,10 @@ from nerf_posenc.analysis.choose import choose, choose_sigma
 from nerf_posenc.images import Image, unit_range
 from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.training import recipes
-from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import FitState, fit, mse
 from nerf_posenc_app.kinds.coordinates import coordinate_encodings
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.kinds.image.reconstruction import render
-from nerf_posenc_app.kinds.kind import Problem
 from nerf_posenc_app.values.names import FitName
 
 # Length of a short fit as a share of the whole fit.
@@ -33,26 +31,8 @@ _JUDGING_SHARE = 0.2
 _MIN_SAMPLES = 10
 
 
-class OpenedImage(Protocol):
-    """Interface that a short fit needs: the image, its models and their training problems."""
-
-    image: Image
-
-    def build(
-        self, name: FitName, config: ImageOptions, generator: torch.Generator
-    ) -> tuple[nn.Module, CoordinateModel]:
-        """Build the model of a fit."""
-        ...
-
-    def problem(
-        self, model: nn.Module, description: CoordinateModel, config: ImageOptions
-    ) -> Problem:
-        """Assemble the training problem of a fit."""
-        ...
-
-
 def choose_open(
-    config: ImageOptions, image: Image, opened: Callable[[ImageOptions, Image], OpenedImage]
+    config: ImageOptions, image: Image, opened: Callable[[ImageOptions, Image], Any]
 ) -> tuple[ImageOptions, dict[str, str]]:
     """Replace each ``auto`` by what short fits choose, and print what was tried.
 
@@ -97,14 +77,14 @@ def choose_open(
     return config, tried
 
 
-def choose_encoding(kind: OpenedImage, config: ImageOptions) -> tuple[str, str]:
+def choose_encoding(kind: Any, config: ImageOptions) -> tuple[str, str]:
     """Choose among all encodings of images by short fits; also say what was tried."""
     names = [name for name in coordinate_encodings() if name != "none"]
     best, errors = choose(names, lambda name: _error(kind, FitName(name), config))
     return best, _tried(errors.items(), config)
 
 
-def choose_bands(kind: OpenedImage, config: ImageOptions, most: int, start: int) -> tuple[int, str]:
+def choose_bands(kind: Any, config: ImageOptions, most: int, start: int) -> tuple[int, str]:
     """Choose a number of frequency bands by short fits; also say what was tried.
 
     Args:
@@ -132,7 +112,7 @@ def _tried(errors: Iterable[tuple[str, float]], config: ImageOptions) -> str:
     return f"{scores} after {_steps(config)} steps each"
 
 
-def _error(kind: OpenedImage, name: FitName, config: ImageOptions) -> float:
+def _error(kind: Any, name: FitName, config: ImageOptions) -> float:
     """Mean squared error of a short fit, at the pixels that a whole one is evaluated on."""
     device, generator = torch.device(config.device), torch.Generator().manual_seed(config.seed)
     model, description = kind.build(name, config, generator)
