@@ -23,7 +23,6 @@ from benchmarks.timing import machine, medians
 from nerf_posenc import FourierEncoder, GaussianEncoder, SphericalHarmonicsEncoder
 from nerf_posenc.core import octave_bands, sincos
 from nerf_posenc.presets import FOURIER
-from nerf_posenc_attention import RotaryEncoder
 
 NUM_BANDS = 10
 OCTAVES = 2.0 ** torch.arange(NUM_BANDS)
@@ -142,11 +141,6 @@ def time_table(num_points: int, rounds: int) -> None:
         )
 
 
-def plain_rotation(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    a, b = x.chunk(2, dim=-1)
-    return x * cosine + torch.cat([-b, a], dim=-1) * sine
-
-
 def plain_features(x: Tensor) -> Tensor:
     angles = (x[..., None, :] * (math.pi * OCTAVES)[:, None]).flatten(-2)
     return torch.cat([angles.sin(), angles.cos()], dim=-1)
@@ -173,18 +167,12 @@ def with_gradient(encode: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 def small_calls(rounds: int) -> None:
-    """What a call costs for one token, one row and 1,024 directions."""
+    """What a call costs for one row and for 1,024 directions."""
     print("\ncalls of a few rows")
-    query, rotary = torch.randn(1, 8, 1, 64), RotaryEncoder(64, pairing="half")
-    tables = rotary(torch.tensor([5]))
     fourier, x = FourierEncoder(3, 10), torch.rand(1, 3)
     trained = x.clone().requires_grad_()
     harmonics, toward = SphericalHarmonicsEncoder(4), F.normalize(torch.randn(1024, 3), dim=-1)
     pairs: dict[str, tuple[Callable[[], Tensor], Callable[[], Tensor]]] = {
-        "one token rotated": (
-            lambda: rotary.rotate_with(query, *tables),
-            lambda: plain_rotation(query, *tables),
-        ),
         "one row of features": (lambda: fourier(x), lambda: plain_features(x)),
         "the same with its gradient": (
             lambda: with_gradient(fourier, trained),

@@ -16,7 +16,6 @@ from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.training.loop import FitState, fit, predict
 from nerf_posenc.training.optimizers import adam
-from nerf_posenc_attention import alibi_bias
 from scenes import open_image
 
 IMAGES = Path(__file__).parent / "images"
@@ -29,9 +28,9 @@ def panels(columns: int, width: float = 3.6, height: float = 3.2) -> tuple[Figur
     return figure, figure.subplots(1, columns, squeeze=False)[0]
 
 
-def save(figure: Figure, name: str) -> None:
-    IMAGES.mkdir(exist_ok=True)
-    figure.savefig(IMAGES / f"{name}.png", dpi=110)
+def save(figure: Figure, name: str, folder: Path = IMAGES) -> None:
+    folder.mkdir(exist_ok=True)
+    figure.savefig(folder / f"{name}.png", dpi=110)
 
 
 def heat(
@@ -102,43 +101,6 @@ def grids_of_positions() -> None:
             vmax=1,
         )
     save(figure, "grid_sinusoids")
-
-
-def rotary() -> None:
-    figure, axes = panels(2, 5.0)
-    distance = torch.arange(0, 200)
-    for dim, color in ((32, BLUE), (128, ORANGE)):
-        encoder = ne.RotaryEncoder(dim)
-        ones = torch.ones(200, dim)
-        products = (encoder.rotate(ones, distance) * encoder.rotate(ones, distance * 0)).mean(-1)
-        axes[0].plot(distance, products, color=color, label=f"width {dim}")
-    axes[0].legend(frameon=False)
-    line_panel(
-        axes[0], "RotaryEncoder, base 10,000: product of equal vectors", "offset", "mean product"
-    )
-    bias = alibi_bias(4, 64)
-    for head, color in zip(range(4), (BLUE, ORANGE, GREEN, "black"), strict=True):
-        axes[1].plot(bias[head, 63], color=color, label=f"head {head + 1}")
-    axes[1].legend(frameon=False)
-    line_panel(axes[1], "alibi_bias: last query of 64", "key", "bias")
-    save(figure, "rotary")
-
-
-def memory_networks() -> None:
-    figure, axes = panels(2)
-    for axis, length in zip(axes, (5, 12), strict=True):
-        drawn = heat(
-            axis,
-            ne.positional.MemN2NPositionEncoder(20).table(length),
-            f"MemN2N, width 20, {length} words",
-            "column",
-            "word",
-            cmap="viridis",
-            vmin=0,
-            vmax=1,
-        )
-    figure.colorbar(drawn, ax=axes)
-    save(figure, "memn2n")
 
 
 def kernels() -> None:
@@ -313,8 +275,6 @@ def main() -> None:
     for draw in (
         sinusoids,
         grids_of_positions,
-        rotary,
-        memory_networks,
         kernels,
         coordinates,
         other_waves,

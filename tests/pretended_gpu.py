@@ -42,7 +42,7 @@ from nerf_posenc.training import loop
 from nerf_posenc_app.runs.stop import Stop
 from tests import small
 from tests.corpora import image_corpus, scene_corpus
-from tests.encoders.test_family import CASES
+from tests.encoders.test_family import TestEncoders
 from tests.texts import made_text
 
 aten = torch.ops.aten
@@ -514,7 +514,7 @@ def interrupted_and_resumed(arguments: list[str]) -> None:
 
 def encoders_agree(gpu: PretendedGpu) -> None:
     """Compare every encoder's features and gradients with the CPU's; on CUDA none waits."""
-    for name, case in CASES.items():
+    for name, case in TestEncoders.CASES.items():
         encoder, x = case.make(), case.draw(7)
         there = copy.deepcopy(encoder).to(gpu.type)
         results = []

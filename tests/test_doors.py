@@ -56,7 +56,6 @@ DOORS: dict[frozenset[str], dict[str, str]] = {
         "nerf_posenc_kinds.data.captures": COPY,
         "nerf_posenc_kinds.data.room": COPY,
         "nerf_posenc_kinds.photos": COPY,
-        "nerf_posenc_audit.commands": "creates the folder that was asked for",
     },
     frozenset({"exec_module", "exec", "eval_code", "load_module", "run_path"}): {
         "nerf_posenc_app.own_encodings": "the door: files that the user names with their encoding"
@@ -64,8 +63,6 @@ DOORS: dict[frozenset[str], dict[str, str]] = {
     frozenset({"print"}): {
         "nerf_posenc_app.terminal": "the door: controls are replaced",
         "nerf_posenc_app.options": "the help, in colors",
-        "nerf_posenc.__main__": "names of the catalog",
-        "nerf_posenc_audit.commands": "names of the catalog",
         "nerf_posenc_audit.__main__": "names of an installed library's classes",
     },
 }

@@ -31,18 +31,6 @@ def test_a_field_of_filtered_features_does_not_alias() -> None:
 
 
 @pytest.mark.slow
-def test_a_vit_runs_at_another_resolution_than_it_was_trained_at() -> None:
-    accuracy = run("vit_rotary")
-    assert min(accuracy.values()) > 0.9
-
-
-@pytest.mark.slow
-def test_a_video_model_needs_positions() -> None:
-    loss = run("video_diffusion")
-    assert loss["rotary, three axes"] < 0.8 * loss["no positions"]
-
-
-@pytest.mark.slow
 def test_a_decoder_finds_the_cells_inside_a_box() -> None:
     assert run("prompt_encoder") > 0.5
 

@@ -33,7 +33,6 @@ from nerf_posenc.core.encoder import Identity
 from nerf_posenc.images import Image
 from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.radiance.volume_rendering import weights_from_density
-from nerf_posenc_attention import RotaryEncoder
 from scenes import open_image
 
 try:
@@ -283,7 +282,7 @@ for scale in (1, 16):
 # %% [markdown]
 # The largest, but not by much: "can" is a statement of linear algebra, the sharpness is learned.
 #
-# ## 5. Add, concatenate, multiply, rotate
+# ## 5. Add
 #
 # Added to a random word of the same norm, 128 columns wide, is the position still there?
 
@@ -298,17 +297,6 @@ words = (
 drawn = torch.randint(64, (5000,), generator=torch.Generator().manual_seed(1))
 read = ((codes[drawn] + words) @ codes.T).argmax(1)
 print(f"position read from the sum: {100 * (read == drawn).float().mean():.0f}%")
-
-# %% [markdown]
-# **Exercise.** Rotary embedding adds nothing: it turns the query by its position and the key by its
-# own. Show that their product then depends on the offset alone.
-
-# %%
-rotary = RotaryEncoder(64)
-q, k = torch.randn(2, 1, 64, generator=torch.Generator().manual_seed(2))
-for t in (7.0, 300.0, 5000.0):
-    turned_q, turned_k = (rotary.rotate(x, torch.tensor([at])) for x, at in ((q, t), (k, t - 5)))
-    print(f"query at {t:.0f}, key at {t - 5:.0f}: {float(turned_q @ turned_k.T):.4f}")
 
 # %% [markdown]
 # ## 6. Coarse to fine

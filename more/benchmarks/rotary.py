@@ -1,6 +1,6 @@
 """Rotating queries and keys beside other libraries' forms: time, ratio and error.
 
-    python -m benchmarks.rotary [--device cuda] [--batch 4 --heads 16 --length 1024 --dim 64]
+    python -m more.benchmarks.rotary [--device cuda] [--batch 4 --heads 16 --length 1024 --dim 64]
 
 The forms are the libraries' formulas in PyTorch, with tables that are computed once: torchtune's
 stacks the products of neighbors, rotary-embedding-torch's and transformers' add the rotated half.

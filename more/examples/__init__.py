@@ -1,0 +1,1 @@
+"""Short integrations of positions of attention."""
