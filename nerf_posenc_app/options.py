@@ -152,7 +152,7 @@ class CommonOptions:
     """Random seed of the initial weights and the batches."""
 
     num_seeds: Annotated[int, Range(1, 100), tyro.conf.arg(name="seeds")] = 1
-    """Repeat each fit with N seeds and report the mean (of tasks, the median)."""
+    """Repeat each fit with N seeds and report the mean score."""
 
     device: str = "auto"
     """Device to compute on: auto, cpu, cuda, cuda:N or mps."""

@@ -1,10 +1,12 @@
 """Fits in memory, for tests of what a fit becomes."""
 
+from dataclasses import replace
 from typing import Any
 
 from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import CommonOptions
-from nerf_posenc_app.runs.train import fit_alone
+from nerf_posenc_app.runs.stop import Stop
+from nerf_posenc_app.runs.train import begin_fit, result_of, train
 from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
@@ -15,6 +17,13 @@ def resolved(kind: Kind[Any], **options: Any) -> Any:
     asked = kind.Options(**{"device": "cpu", "quiet": True, "video": 0, **options})
     config: CommonOptions = kind.resolve(asked)
     return config
+
+
+def fit_alone(kind: Kind[Any], name: FitName, config: Any) -> Result:
+    """Train one fit in this process, without a file, and evaluate."""
+    fit = begin_fit(kind, name, config)
+    snapshots = train(fit, Stop(), score=kind.training)
+    return result_of(kind, replace(fit, snapshots=snapshots))
 
 
 def fitted(kind: Kind[Any], encoding: str, **options: Any) -> Result:

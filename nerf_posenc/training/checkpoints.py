@@ -6,13 +6,11 @@ there is always a whole checkpoint, also if the power fails.
 """
 
 import contextlib
-import errno
 import json
 import math
 import os
 import re
 import secrets
-import shutil
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -152,35 +150,6 @@ def replacing(path: Path, *, token: str = "", is_new: bool = False) -> Iterator[
     finally:
         partial.unlink(missing_ok=True)
     synchronize(path.parent)
-
-
-@contextlib.contextmanager
-def replacing_files(folder: Path) -> Iterator[Path]:
-    """Give a hidden folder to write to, whose files then replace those of the same names.
-
-    Each is whole or not there, none is written through a link, and other files stay.
-
-    Args:
-        folder: folder to write or to add to; created if there is none.
-
-    Raises:
-        OSError: If a file cannot be written, and none is replaced; or if the folder is a link.
-    """
-    if folder.is_symlink():
-        raise OSError(errno.ELOOP, "it is a link, which is not followed", str(folder))
-    partial = folder.with_name(f".{secrets.token_hex(8)}.partial.{folder.name}")
-    partial.mkdir(parents=True)
-    try:
-        yield partial
-        files = sorted(partial.iterdir())
-        for file in files:
-            synchronize(file)
-        folder.mkdir(exist_ok=True)
-        for file in files:
-            file.replace(folder / file.name)
-        synchronize(folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _claim(path: Path) -> None:

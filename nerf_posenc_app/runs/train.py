@@ -134,13 +134,6 @@ def train(
     return session.snapshots
 
 
-def fit_alone(kind: Kind[Config], name: FitName, config: Config) -> Result:
-    """Train one fit in this process, without a file, and evaluate."""
-    fit = begin_fit(kind, name, config)
-    snapshots = train(fit, Stop(), score=kind.training)
-    return result_of(kind, replace(fit, snapshots=snapshots))
-
-
 def result_of(kind: Kind[Config], fit: Fit[Config]) -> Result:
     """Evaluate a fit."""
     # An ensemble of several seeds counts as one of its models.

@@ -24,10 +24,9 @@ from scenes.reading.record import Decoded, PixelArray
 
 _RAW = "a raw photograph; develop it to JPEG or TIFF"
 _AS_ARRAY = "save its values in [0, 1] by numpy.save as a .npy file"
-_AS_NIFTI = "save it as .nii.gz, which --volume reads"
 _AS_FLOATS = "bring its values to [0, 1] and save them as a floating-point TIFF"
 _AS_IMAGE = "save it as PNG or JPEG (docs/howto/my_photos.md)"
-_VIDEO = "a video; --clip fits it, --photos finds its cameras"
+_VIDEO = "a video, not an image"
 # Kinds of files that are not read, by their bytes at a place.
 _OTHERS = (
     (8, b"crx ", _RAW),
@@ -40,12 +39,9 @@ _OTHERS = (
     (0, b"<svg", f"an SVG drawing; {_AS_IMAGE}"),
     (0, b"P7\n", f"PAM; {_AS_IMAGE}"),
     (0, b"PF\n", f"PFM of colors; {_AS_FLOATS}"),
-    (128, b"DICM", "DICOM; --volume reads the folder of a series"),
-    (344, b"n+1\0", "NIfTI; --volume reads it"),
-    (344, b"ni1\0", f"a NIfTI pair of .hdr and .img; {_AS_NIFTI}"),
-    (0, b"NRRD", f"NRRD; {_AS_NIFTI}"),
-    (0, b"ObjectType", f"MetaImage; {_AS_NIFTI}"),
-    (0, b"\x1f\x8b", "compressed by gzip, as NIfTI often is; --volume reads NIfTI"),
+    (128, b"DICM", "DICOM, not an image"),
+    (344, b"n+1\0", "a NIfTI volume, not an image"),
+    (0, b"\x1f\x8b", "compressed by gzip"),
     (0, b"PK\x03\x04", f"an archive, as .npz and .zip are; {_AS_ARRAY}"),
 )
 
@@ -54,8 +50,6 @@ _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "PPM")
 _HEIC = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1")
 _AVIF = (b"avif", b"avis")
 _TIFF_HEADS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
-_EXIF_TAG = 0x8769
-_FOCAL_LENGTH_TAG = 0xA405
 _ORIENTATION_TAG = 274
 _DNG_VERSION_TAG = 50706
 # Flags of a WebP (RFC 9649, section 2.7).
@@ -135,16 +129,6 @@ def _record(
     is_light = pixels.dtype.kind == "f" and bool((colors > 1).any())
     opacity = pixels[..., -1] if has_alpha else None
     return Decoded(colors, opacity, None, is_light, orientation, dropped)
-
-
-def focal_length(path: Path) -> float | None:
-    """Focal length for the 24 x 36 mm frame by EXIF, in mm; None where there is none."""
-    try:
-        with PIL.Image.open(path) as image:
-            value = float(image.getexif().get_ifd(_EXIF_TAG).get(_FOCAL_LENGTH_TAG, 0))
-    except Exception:  # As above; the pixels have been read, and this is a guess at best.
-        return None
-    return value if 5 < value < 2000 else None
 
 
 def _damaged(path: Path, error: Exception) -> SceneError:

@@ -338,7 +338,7 @@ def _copy(
     for i, file in enumerate(files):
         try:
             rgb = open_image(str(file), max_pixels=max_pixels).resized(size).rgb
-            focal = read_file("scenes.reading.decoding:focal_length", file)
+            focal = read_file("nerf_posenc_kinds.data.exif:focal_length", file)
         except SceneError as error:
             left_out[file.name] = str(error)
             continue
