@@ -23,7 +23,6 @@ DOORS: dict[frozenset[str], dict[str, str]] = {
         "scenes.posed.colmap_reader": "copies a model that was checked",
         "scenes.posed.folders": "compares names; what is found is then checked",
         "scenes.posed.masks": "compares names of folders, which are then checked",
-        "nerf_posenc.training.checkpoints": "lists what it has written itself",
         "nerf_posenc_app.commands.render": "looks for a free name",
         "nerf_posenc_app.runs.folder": "the door of run folders: no link is followed",
         "nerf_posenc_app.runs.saved": "looks whether there are runs",
