@@ -24,10 +24,10 @@ from matplotlib.figure import Figure
 from torch import nn
 from torch.nn.utils import clip_grad_norm_
 
+from benchmarks.cafe import CAFEEncoder
 from benchmarks.timing import Clock, machine
 from nerf_posenc import FourierEncoder, HashGridEncoder
 from nerf_posenc.core.encoder import Encoder
-from nerf_posenc.encoders import CAFEEncoder
 from nerf_posenc.images import Image
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks import MLP, wire

@@ -11,7 +11,6 @@ from torch import Tensor
 
 import nerf_posenc as ne
 from docs.naive import binary_codes, index_codes, normalized_index_codes
-from nerf_posenc.encoders import OneBlobEncoder, TriangleWaveEncoder
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.training.loop import FitState, fit, predict
@@ -160,30 +159,6 @@ def coordinates() -> None:
     save(figure, "fourier")
 
 
-def other_waves() -> None:
-    figure, axes = panels(2)
-    x = torch.linspace(0, 1, 512)[:, None]
-    heat(
-        axes[0],
-        OneBlobEncoder(1, 16)(x).T,
-        "OneBlobEncoder(1, 16)",
-        "x",
-        "bin",
-        x_range=(0, 1),
-        cmap="viridis",
-    )
-    heat(
-        axes[1],
-        TriangleWaveEncoder(1, 6)(x).T,
-        "TriangleWaveEncoder(1, 6)",
-        "x",
-        "band",
-        x_range=(0, 1),
-        cmap="RdBu_r",
-    )
-    save(figure, "other_waves")
-
-
 def grids() -> None:
     figure, axes = panels(3)
     line = torch.linspace(-1, 1, 256)
@@ -277,7 +252,6 @@ def main() -> None:
         grids_of_positions,
         kernels,
         coordinates,
-        other_waves,
         grids,
         directions,
         naive_schemes,

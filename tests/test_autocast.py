@@ -24,8 +24,6 @@ from nerf_posenc import (
 from nerf_posenc.core import sincos
 from nerf_posenc.encoders import (
     LineProductEncoder,
-    OneBlobEncoder,
-    TriangleWaveEncoder,
     VectorMatrixEncoder,
     contract_gaussian,
     icosahedron_basis,
@@ -55,8 +53,6 @@ CALLS: dict[str, Callable[[], Tensor]] = {
     "integrated": lambda: IntegratedDirectionalEncoder(4)(DIRECTIONS, roughness=VARIANCE[:, :1]),
     "globe": lambda: Sphere2VecEncoder(16, unit="radians")(X[:, :2]),
     "time2vec": lambda: Time2VecEncoder(16)(100 * X[:, :1]),
-    "one-blob": lambda: OneBlobEncoder(3, 16)(X / 2 + 0.5),
-    "triangles": lambda: TriangleWaveEncoder(3, 8)(X),
     "hash": lambda: HashGridEncoder(3, 4, log2_table_size=12)(X),
     "planes": lambda: KPlanesEncoder(3, 8, resolution=16)(X),
     "lines": lambda: LineProductEncoder(3, 8)(X),

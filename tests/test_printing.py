@@ -97,8 +97,6 @@ CASES: list[CaseOfPrinting] = [
         dict(num_scales=4, unit="radians", kind="dfs", min_radius=0.1, max_radius=9.0),
         coordinates(2),
     ),
-    (encoders.OneBlobEncoder, dict(in_dim=3), dict(num_bins=8), coordinates(3)),
-    (encoders.TriangleWaveEncoder, dict(in_dim=3), dict(num_bands=8), coordinates(3)),
     (
         root.HashGridEncoder,
         dict(in_dim=3, num_levels=3, log2_table_size=8, base_resolution=4),

@@ -1,4 +1,2 @@
 from nerf_posenc.analysis.choose import SigmaChoice as SigmaChoice
 from nerf_posenc.analysis.choose import choose_sigma as choose_sigma
-from nerf_posenc.analysis.kernels import Kernel as Kernel
-from nerf_posenc.analysis.kernels import kernel as kernel

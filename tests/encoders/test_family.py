@@ -5,14 +5,7 @@ from typing import ClassVar
 import torch
 
 import nerf_posenc as ne
-from nerf_posenc.encoders import (
-    CAFEEncoder,
-    LineProductEncoder,
-    OneBlobEncoder,
-    TriangleWaveEncoder,
-    VectorMatrixEncoder,
-    icosahedron_basis,
-)
+from nerf_posenc.encoders import LineProductEncoder, VectorMatrixEncoder, icosahedron_basis
 from tests.encoders.family import Case, EncoderFamily, coordinates, directions, positions
 
 
@@ -49,9 +42,6 @@ class TestEncoders(EncoderFamily):
             coordinates(2),
             keeps_parameters=True,
         ),
-        "cafe": Case(lambda: CAFEEncoder(2, 6, num_frequencies=4, sigma=1.0), coordinates(2)),
-        "one-blob": Case(lambda: OneBlobEncoder(2, 8), coordinates(2), domain=(0.5, 0.5)),
-        "triangle-wave": Case(lambda: TriangleWaveEncoder(2, 4), coordinates(2), derivatives=1),
         "hash-grid": Case(
             lambda: ne.HashGridEncoder(3, 3, log2_table_size=6, base_resolution=3), coordinates(3)
         ),

@@ -8,7 +8,6 @@ import torch
 from scipy.special import sph_harm_y
 
 from nerf_posenc import SphericalHarmonicsEncoder, contract, normalize_box
-from nerf_posenc.encoders import OneBlobEncoder
 
 
 @pytest.mark.parametrize("order", [2.0, math.inf])
@@ -78,16 +77,6 @@ def test_spherical_harmonics_of_0_or_65_levels_are_refused() -> None:
     for levels in (0, 65):
         with pytest.raises(ValueError, match="num_levels must be 1 to 64"):
             SphericalHarmonicsEncoder(levels)
-
-
-def test_one_blob_codes_are_shares_of_one_blob_that_turn_with_it() -> None:
-    encoder = OneBlobEncoder(1, 8)
-    x = torch.rand(100, 1)
-    codes = encoder(x)
-    torch.testing.assert_close(codes.sum(-1), torch.ones(100))
-    assert codes.min() >= 0
-    shifted = encoder((x + 3 / 8) % 1)
-    torch.testing.assert_close(shifted, codes.roll(3, dims=-1), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])

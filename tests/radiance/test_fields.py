@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc import FourierEncoder, SphericalHarmonicsEncoder
+from nerf_posenc import FourierEncoder, HashGridEncoder, SphericalHarmonicsEncoder
 from nerf_posenc.core.encoder import Identity
-from nerf_posenc.encoders import OneBlobEncoder
 from nerf_posenc.radiance.base_renderer import Renderer, render
 from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
@@ -103,9 +102,9 @@ def test_variance_damps_what_the_mip_field_sees() -> None:
 
 def test_a_variance_that_the_encoder_does_not_take_is_refused() -> None:
     position, direction = torch.rand(5, 3), F.normalize(torch.randn(5, 3), dim=-1)
-    blobs = RadianceField(OneBlobEncoder(3, 4), Identity(3), width=8, depth=1)
-    with pytest.raises(ValueError, match="OneBlobEncoder takes no variance"):
-        blobs(position, direction, torch.ones(5, 3))
+    grid = RadianceField(HashGridEncoder(3, 2), Identity(3), width=8, depth=1)
+    with pytest.raises(ValueError, match="HashGridEncoder takes no variance"):
+        grid(position, direction, torch.ones(5, 3))
     # The expectation of a raw coordinate is its mean.
     raw = RadianceField(Identity(3), Identity(3), width=8, depth=1)
     assert torch.equal(raw(position, direction)[0], raw(position, direction, torch.ones(5, 3))[0])

@@ -286,9 +286,6 @@ TIME = [
 ]  # fmt: skip
 
 WAVES = [
-    Equivalent("tiny-cuda-nn, TriangleWave", "TriangleWaveEncoder(3, 3)(x)",
-        "encoding/tcnn.TriangleWave"),
-    Equivalent("tiny-cuda-nn, OneBlob", "OneBlobEncoder(3, 4)(x)", "encoding/tcnn.OneBlob"),
     Equivalent("tiny-cuda-nn and torch-ngp, SphericalHarmonics",
         "SphericalHarmonicsEncoder(3)(2 * x - 1)", "encoding/tcnn.SphericalHarmonics"),
     Equivalent("nerfstudio, SHEncoding", "SphericalHarmonicsEncoder(3, condon_shortley=False)(x)",
