@@ -13,23 +13,13 @@ import torch
 from nerf_posenc import __version__
 from nerf_posenc.plugins import PluginError, how_to_install
 from nerf_posenc.training.devices import keep_freed_memory
-from nerf_posenc.training.distributed import (
-    ALONE,
-    PeerError,
-    World,
-    find_world,
-    join_world,
-    leave_world,
-)
 from nerf_posenc_app.commands import COMMANDS, COMPANION
 from nerf_posenc_app.kinds import KINDS, options_of_kinds, require_data, require_installed
 from nerf_posenc_app.kinds.kind import Kind
-from nerf_posenc_app.options import PROGRAM, CommonOptions, UsageError, read, require
+from nerf_posenc_app.options import PROGRAM, CommonOptions, UsageError, command_words, read, require
 from nerf_posenc_app.own_encodings import with_own_encodings
 from nerf_posenc_app.runs.batch import run_many
 from nerf_posenc_app.runs.failures import is_out_of_memory
-from nerf_posenc_app.runs.other_ranks import follow
-from nerf_posenc_app.runs.processes import command_words
 from nerf_posenc_app.runs.resume import options_of_resume, resume
 from nerf_posenc_app.runs.run import Context, resume_command
 from nerf_posenc_app.runs.saved import SaveError
@@ -41,9 +31,6 @@ _HELP = {"-h", "--help"}
 
 # Maximum length of a printed error message.
 _MAX_MESSAGE = 2000
-
-# Action that only the first failing process takes: it reports the error.
-_REPORT = "report"
 
 
 def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
@@ -116,37 +103,27 @@ def main(arguments: Sequence[str], experiment: Callable[..., bool]) -> int:
     # The installed command may be called as nerf-posenc fit --image cat.png.
     arguments = arguments[1:] if arguments[:1] == ["fit"] else arguments
     keep_freed_memory()
-    stop, world = Stop(), find_world()
+    stop = Stop()
     with lasting_streams() as (out, _), handled_signals(stop) as signals:
         try:
-            if _begins_fit(arguments):
-                world = join_world()
             command = shlex.join([*command_words(), *arguments])
-            context = Context(printable(command), stop, experiment, world=world)
-            status = _run(arguments, context)
-            leave_world()
+            status = _run(arguments, Context(printable(command), stop, experiment))
         except SystemExit as ended:
             # The help is printed.
             is_status = ended.code is None or isinstance(ended.code, int)
-            status = int(ended.code or 0) if is_status else _fail(str(ended.code), 2, world=world)
+            status = int(ended.code or 0) if is_status else _fail(str(ended.code), 2)
         except (UsageError, PluginError) as error:
-            # All processes have this error.
-            status = _fail(str(error), 2, world=world) if world.is_first else 2
+            status = _fail(str(error), 2)
         except SaveError as error:
-            status = _fail(str(error), 1, stop, world)
-        except PeerError as error:
-            status = _fail(str(error), 1, stop, world, is_own=False)
+            status = _fail(str(error), 1, stop)
         except (Stopped, KeyboardInterrupt):
             status = 128 + (signals[-1] if signals else signal.SIGINT)
-            # If rank 0 was killed, torchrun ends the others, and one of them has to say it.
-            _fail("stopped", status, stop, world, is_own=False)
+            _fail("stopped", status, stop)
         except Exception as error:
             if not is_out_of_memory(error):
-                # The traceback says why; the other processes need not.
-                world.is_first_to(_REPORT)
                 raise
             message = "out of memory; use a smaller --batch-size, --width or --size"
-            status = _fail(message, 1, stop, world)
+            status = _fail(message, 1, stop)
         out.flush()
         if out.error is not None and not isinstance(out.error, BrokenPipeError):
             print_to_stderr(f"{PROGRAM}: error: cannot print: {out.error}")
@@ -154,18 +131,7 @@ def main(arguments: Sequence[str], experiment: Callable[..., bool]) -> int:
     return status
 
 
-def _begins_fit(arguments: Sequence[str]) -> bool:
-    """Whether a command line is for a fit, not for a command, its help or the version."""
-    is_command = not arguments or not arguments[0].startswith("-")
-    return not is_command and not {*_HELP, "--version"} & set(arguments)
-
-
 def _run(arguments: Sequence[str], context: Context) -> int:
-    world = context.world
-    if not world.is_first:
-        if _begins_fit(arguments):
-            follow(context, KINDS)
-        return 0
     if list(arguments) == ["--version"]:
         say(f"{PROGRAM} of nerf_posenc {__version__}, torch {torch.__version__}")
         return 0
@@ -194,27 +160,12 @@ def _run(arguments: Sequence[str], context: Context) -> int:
     return 0 if fit_all(kind, options, context) else 1
 
 
-def _fail(
-    message: str,
-    status: int,
-    stop: Stop | None = None,
-    world: World = ALONE,
-    *,
-    is_own: bool = True,
-) -> int:
-    """Print why the program ends, and how to go on with what it saved.
-
-    Of several processes the first that fails prints it.
-    """
-    if not world.is_first_to(_REPORT):
-        return status
-    # The line may hold the progress bar of rank 0.
-    lead = "" if world.is_first else "\n"
-    rank = f"rank {world.rank}: " if is_own and not world.is_first else ""
+def _fail(message: str, status: int, stop: Stop | None = None) -> int:
+    """Print why the program ends, and how to go on with what it saved."""
     # A value from a file may have many megabytes.
     message = message if len(message) <= _MAX_MESSAGE else message[:_MAX_MESSAGE] + " ..."
-    line = f"{PROGRAM}: error: {rank}{message}" if status < 128 else f"{PROGRAM}: {message}"
+    line = f"{PROGRAM}: error: {message}" if status < 128 else f"{PROGRAM}: {message}"
     if stop is not None and stop.folder is not None and stop.folder.exists():
         line += f"; resume with: {resume_command(stop.folder)}"
-    print_to_stderr(line, lead)
+    print_to_stderr(line)
     return status

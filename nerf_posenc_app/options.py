@@ -41,6 +41,14 @@ PROGRAM = _INSTALLED if Path(sys.argv[0]).stem == _INSTALLED else SCRIPT
 _TYPES = {"INT": "an integer", "FLOAT": "a number", "INT ...": "integers", "FLOAT ...": "numbers"}
 _STARTED = f"{PROGRAM} fit" if PROGRAM == _INSTALLED else PROGRAM
 
+
+def command_words(python: str = "python") -> list[str]:
+    """First words of a command line that starts the program as it was started."""
+    if PROGRAM != SCRIPT:
+        return [PROGRAM]
+    return [python, sys.argv[0] if Path(sys.argv[0]).name == SCRIPT else SCRIPT]
+
+
 NOT_COMPARED = (
     *(
         "device",

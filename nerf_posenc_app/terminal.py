@@ -78,12 +78,9 @@ def print_line(name: str, text: str, *, quiet: bool = False) -> None:
         print_to_stderr(f"{name:{_NAME_COLUMNS}} {text}")
 
 
-def print_to_stderr(line: str, lead: str = "") -> None:
-    """Print a line to standard error, after what may end the line of a progress bar.
-
-    The line and its end are one write: unbuffered processes that make two mix their lines.
-    """
-    print(f"{lead}{printable(line)}\n", end="", file=sys.stderr)
+def print_to_stderr(line: str) -> None:
+    """Print a line to standard error."""
+    print(printable(line), file=sys.stderr)
 
 
 def first_line(error: Exception) -> str:

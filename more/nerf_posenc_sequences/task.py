@@ -56,7 +56,6 @@ class TaskKind(Kind[TaskOptions]):
 
     name = "task"
     Options = TaskOptions
-    is_distributable = False
     repeats_itself = True
 
     def __init__(self, options: TaskOptions, system: System | None = None) -> None:

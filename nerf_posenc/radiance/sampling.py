@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from nerf_posenc.training.distributed import BatchGenerator
-
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-Jitter = torch.Generator | BatchGenerator
-"""Random number generator of samples along rays; of a share of a batch, if processes share one."""
+Jitter = torch.Generator
+"""Random number generator of samples along rays."""
 
 
 def stratified_edges(
@@ -122,6 +120,4 @@ def conical_frustum_to_gaussian(
 
 def uniform(shape: torch.Size, generator: Jitter, like: Tensor) -> Tensor:
     """Uniform random numbers in [0, 1), one row per ray of the batch."""
-    if isinstance(generator, BatchGenerator):
-        return generator.rand(shape, like)
     return torch.rand(shape, generator=generator, device=like.device, dtype=like.dtype)

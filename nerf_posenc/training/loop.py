@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.cuda_graph import CapturedStep
 from nerf_posenc.training.devices import autocast
-from nerf_posenc.training.distributed import ALONE, World, peer_errors
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.schedules import cosine_decay
 
@@ -171,7 +170,6 @@ def fit(
     after_step: Callable[[FitState], None] | None = None,
     on_record: Callable[[FitState], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
-    world: World = ALONE,
 ) -> FitState:
     """Train a model to the end of its fit, or until it is told to stop.
 
@@ -181,15 +179,12 @@ def fit(
     A fit of so many seconds takes as many steps as the clock allows, one at least: it is not
     reproduced to the same bits.
 
-    Several processes that each call this with the same state and batches train one model: each
-    computes its rows of the batch. Their losses are those of one process up to rounding.
-
     Args:
         state: the fit, new or resumed; it is changed in place.
         draw_batch: function from the step to its inputs and targets.
-        loss_fn: function from prediction and targets to a scalar, or to a `ShownLoss`; with several
-            processes a mean over rows. Of several models in one, the loss of each: the gradient is
-            that of the sum, so that each model's is its own, and the history is their mean.
+        loss_fn: function from prediction and targets to a scalar, or to a `ShownLoss`. Of several
+            models in one, the loss of each: the gradient is that of the sum, so that each model's
+            is its own, and the history is their mean.
         forward: function from the inputs of a batch to the prediction; None is the model itself.
         schedule: function from progress in [0, 1) to the factor of the learning rates.
         autocast_dtype: run the forward pass under autocast in this type; None is float32.
@@ -197,58 +192,49 @@ def fit(
             their shape.
         captured: capture a step as a CUDA graph, on a device that has them, and replay it;
             [CapturedStep][nerf_posenc.training.cuda_graph.CapturedStep] says what it asks of a
-            step. Several processes and other devices take the same steps without.
+            step. Other devices take the same steps without.
         record_every: steps from one record to the next.
         after_step: callback after each step, for example to update an occupancy grid.
         on_record: callback after each record, for example a progress bar; its time does not count
             as training time.
-        should_stop: checked before each step, for example ``threading.Event().is_set``; with
-            several processes all must answer alike.
-        world: the processes that train the model together.
+        should_stop: checked before each step, for example ``threading.Event().is_set``.
 
     Returns:
         The same state.
 
     Raises:
         FloatingPointError: If the loss is not finite.
-        PeerError: If another process has ended; the state is that after the last step.
-        ValueError: If a compiled model shall be trained by several processes, or a batch has fewer
-            rows than there are processes.
     """
-    if compiled and world.size > 1:
-        raise ValueError("a compiled model is trained by one process; leave out compiled")
     device = next(state.model.parameters()).device
     # A resumed fit continues from its training time so far.
     started = time.perf_counter() - state.seconds
-    # Gradients of several processes are averaged in the backward pass of this module.
-    run = world.data_parallel(state.model, state.model if forward is None else forward)
+    run = state.model if forward is None else forward
     if compiled:
         run = torch.compile(run, dynamic=False)
 
-    def take_step(batch: tuple[Any, Any, int]) -> Tensor:
-        inputs, targets, num_rows = batch
+    def take_step(batch: tuple[Any, Any]) -> Tensor:
+        inputs, targets = batch
         state.optimizer.zero_grad()
         with autocast(device, autocast_dtype):
             prediction = run(inputs)
-        loss = _backward(loss_fn(prediction, targets), num_rows, world)
+        found = loss_fn(prediction, targets)
+        loss, shown = found if isinstance(found, ShownLoss) else (found, found)
+        loss.sum().backward()
         state.optimizer.step()
-        return loss
+        return shown.detach()
 
-    if captured and device.type == "cuda" and world.size == 1:
+    if captured and device.type == "cuda":
         state.optimizer.make_capturable(device)
         take_step = CapturedStep(take_step, device)
     while state.step < state.num_steps and not should_stop():
-        inputs, targets = draw_batch(state.step)
-        num_rows = len(targets)
-        inputs, targets = world.share((inputs, targets), num_rows)
-        # Progress in steps or seconds, whichever limits the fit; processes share one clock.
-        progress = state.progress_at(_clock(state, started, world))
+        batch = draw_batch(state.step)
+        # Progress in steps or seconds, whichever limits the fit.
+        progress = state.progress_at(time.perf_counter() - started)
         state.optimizer.scale_lrs(schedule(progress))
-        loss = take_step((inputs, targets, num_rows))
         # A tensor: to read its number would wait for the device at every step.
-        state.losses.append(loss)
+        state.losses.append(take_step(batch))
         state.step += 1
-        state.estimate_length(_clock(state, started, world))
+        state.estimate_length(time.perf_counter() - started)
         if after_step is not None:
             after_step(state)
         if state.step % record_every == 0 or state.step == state.num_steps:
@@ -260,26 +246,6 @@ def fit(
     if state.losses:
         state.seconds = time.perf_counter() - started
     return state
-
-
-def _backward(found: Tensor | ShownLoss, num_rows: int, world: World) -> Tensor:
-    """Backward pass; return the loss of the global batch, or what is shown of it."""
-    loss, shown = found if isinstance(found, ShownLoss) else (found, found)
-    if world.size == 1:
-        loss.sum().backward()
-        return shown.detach()
-    weight = world.weight(num_rows)
-    with peer_errors():
-        (loss * weight).backward()
-    return world.mean((shown * weight).detach())
-
-
-def _clock(state: FitState, started: float, world: World) -> float:
-    """Seconds of training; those of rank 0 if the length of the fit depends on them."""
-    seconds = time.perf_counter() - started
-    if world.size == 1 or state.limit_seconds is None:
-        return seconds
-    return world.maximum(seconds if world.is_first else 0.0)
 
 
 def _record(state: FitState, started: float) -> None:

@@ -161,7 +161,6 @@ class Kind(ABC, Generic[Config]):
         Options: its options, and once resolved, the configuration of its runs.
         rendered_by: options of the command ``render`` that suit its fits; none if they have nothing
             to render.
-        is_distributable: whether several processes can share its batches.
         repeats_itself: whether a fit of it is of all seeds at once.
         training: score that progress, curves and video show of the loss of the batches; the PSNR
             for a mean squared error of values in [0, 1].
@@ -172,13 +171,11 @@ class Kind(ABC, Generic[Config]):
         notes_on_data: remarks that a reader of the table should know.
         evaluated_on: part of the data that scores are of; empty for all of it.
         facts: further values for ``metrics.json``.
-        num_rows: rows that a batch can have; None for any number.
     """
 
     name: ClassVar[str]
     Options: ClassVar[type[CommonOptions]]
     rendered_by: ClassVar[Sequence[str]] = ()
-    is_distributable: ClassVar[bool] = True
     repeats_itself: ClassVar[bool] = False
     training: TrainingScore = BATCH_PSNR
 
@@ -189,7 +186,6 @@ class Kind(ABC, Generic[Config]):
     notes_on_data: Sequence[str] = ()
     evaluated_on: str = ""
     facts: Mapping[str, Any] = {}
-    num_rows: int | None = None
 
     def __init__(self, options: Config) -> None:
         raise NotImplementedError

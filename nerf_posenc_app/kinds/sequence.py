@@ -133,7 +133,6 @@ class SequenceKind(Kind[SequenceOptions]):
 
     name = "sequence"
     Options = SequenceOptions
-    is_distributable = False
     training = TrainingScore(
         Measure("loss", "loss", "bits", 3, higher_is_better=False), lambda loss: loss / math.log(2)
     )

@@ -1,4 +1,4 @@
-"""Runs: prepare, fit, save, resume; several data, several processes.
+"""Runs: prepare, fit, save, resume; several data.
 
 Read `run` first.
 """

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from nerf_posenc.training.checkpoints import write_text
-from nerf_posenc.training.distributed import ALONE
 from nerf_posenc_app.json_values import as_json
 from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import PROGRAM, CommonOptions, UsageError
@@ -24,12 +23,6 @@ from nerf_posenc_app.runs.folder import (
     short_name,
 )
 from nerf_posenc_app.runs.opening import resolve_device
-from nerf_posenc_app.runs.processes import (
-    report_error,
-    require_distributable,
-    require_own_gpu,
-    require_same_data,
-)
 from nerf_posenc_app.runs.run import Context, versions
 from nerf_posenc_app.runs.saved import STATE, Metrics, RunState, SaveError, read_metrics
 from nerf_posenc_app.terminal import print_to_stderr, printable, say
@@ -58,10 +51,7 @@ def run_many(
         Stopped: If the run was asked to end.
         UsageError: If an input cannot be found, or the run folder cannot be created.
     """
-    if context.world.size > 1:
-        require_distributable(kind, options)
-    context.world.broadcast((kind.name, options, own_files(options.encodings or ())))
-    require_own_gpu(resolve_device(options.device), context.world)
+    resolve_device(options.device)
     resumed = context.resumed
     files = list(resumed.files if resumed is not None and resumed.files else _inputs(kind, options))
     if len(files) > _MOST_FILES:
@@ -89,12 +79,7 @@ def run_many(
         )
     context.stop.folder = folder.path
     with closed_on_error(folder):
-        shared = (folder.path, files, context.command, context.cwd, context.resumed)
-        context.world.broadcast(shared)
-        _require_shared(folder.path, context)
-        names, own = _fit_share(kind, files, folder, options, context)
-        # All images are fitted once all ranks have reached this point.
-        failures = [failure for part in context.world.gather(own) for failure in part]
+        names, failures = _fit_each(kind, files, folder, options, context)
         # Results are read back from disk, so none is held while others are fitted.
         is_whole = _write_tables(
             folder, names, failures, context, noun=kind.name, quiet=options.quiet
@@ -121,65 +106,23 @@ def _inputs(kind: type[Kind[Any]], options: CommonOptions) -> Sequence[str]:
     return kind.inputs(options) or ()
 
 
-def fit_dealt(kind: type[Kind[Any]], options: CommonOptions, context: Context) -> None:
-    """Fit the data that are dealt to a rank above 0.
-
-    Args:
-        kind: kind of the data.
-        options: options of rank 0.
-        context: state that the runs share.
-
-    Raises:
-        PeerError: If another process has ended.
-        SaveError: If a fit or a run folder cannot be written.
-        Stopped: If the run was asked to end.
-        UsageError: If a rank has no device, or does not see the run folder.
-    """
-    path, files, command, cwd, resumed = context.world.broadcast()
-    context = replace(context, command=command, cwd=cwd, resumed=resumed)
-    context.stop.folder = path
-    try:
-        require_own_gpu(resolve_device(options.device), context.world)
-    except UsageError as error:
-        report_error(context.world, str(error))
-        raise
-    _require_shared(path, context)
-    _, own = _fit_share(kind, files, RunFolder(path, is_joined=True), options, context)
-    context.world.gather(own)
-
-
-def _require_shared(path: Path, context: Context) -> None:
-    """Check that all ranks write to one run folder.
-
-    Raises:
-        UsageError: If one does not see it, as on a machine with other disks.
-    """
-
-    def content() -> str:
-        file = path / STATE
-        return file.read_text(encoding="utf-8") if file.exists() else ""
-
-    require_same_data(context.world, str(path), content)
-
-
-def _fit_share(
+def _fit_each(
     kind: type[Kind[Any]],
     files: Sequence[str],
     folder: RunFolder,
     options: CommonOptions,
     context: Context,
 ) -> tuple[list[str], list[str]]:
-    """Fit the data that are dealt to this process, all of them if it is alone.
+    """Fit the data one after the other.
 
     Returns:
         Names of the folders of all data, and why some could not be opened.
     """
-    world = context.world
-    context = replace(context, world=ALONE, is_part=True)
+    context = replace(context, is_part=True)
     failures: list[str] = []
     names = [f"{i:03}-{short_name(Path(file).stem)}" for i, file in enumerate(files)]
-    for number in range(world.rank, len(files), world.size):
-        file, own_folder = files[number], folder.path / names[number]
+    for number, (file, name) in enumerate(zip(files, names, strict=True)):
+        own_folder = folder.path / name
         if context.resumed is not None and _is_whole(own_folder):
             continue
         if not options.quiet:

@@ -50,22 +50,19 @@ class RunFolder:
     Args:
         path: the folder, which exists.
         token: part of the names of files in progress.
-        is_joined: whether rank 0 has locked it for all processes of the run.
         is_new: whether it was created for this run, and may be removed if it stays empty.
 
     Raises:
         UsageError: If another process writes to it, or a part of it is a link.
     """
 
-    def __init__(
-        self, path: Path, *, token: str = "", is_joined: bool = False, is_new: bool = False
-    ) -> None:
+    def __init__(self, path: Path, *, token: str = "", is_new: bool = False) -> None:
         self.path, self.token = path, token or secrets.token_hex(8)
         self._is_new = is_new
         for name in (FITS, DATA, STATE, METRICS, _LOCK):
             if (path / name).is_symlink():
                 raise UsageError(f"{path / name} is a link, which no run follows; remove it")
-        self._lock = None if is_joined else _locked(path / _LOCK)
+        self._lock, self._is_closed = _locked(path / _LOCK), False
 
     @property
     def fits(self) -> Path:
@@ -184,9 +181,9 @@ class RunFolder:
                     (self.path / STATE).unlink(missing_ok=True)
                     (self.path / _LOCK).unlink(missing_ok=True)
                     self.path.rmdir()
-        if self._lock is not None:
+        if not self._is_closed:
             os.close(self._lock)
-            self._lock = None
+            self._is_closed = True
 
 
 def _locked(path: Path) -> int:

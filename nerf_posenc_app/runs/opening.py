@@ -14,12 +14,6 @@ from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import NOT_COMPARED, CommonOptions, UsageError, require, require_ranges
 from nerf_posenc_app.own_encodings import own_files
 from nerf_posenc_app.runs.folder import RunFolder, closed_on_error, create_run_folder
-from nerf_posenc_app.runs.processes import (
-    require_distributable,
-    require_own_gpu,
-    require_rows,
-    require_same_data,
-)
 from nerf_posenc_app.runs.run import Context, Run, versions
 from nerf_posenc_app.runs.saved import RunState
 from nerf_posenc_app.runs.tensorboard import tensorboard_log
@@ -61,17 +55,11 @@ def open_run(
         Stopped: If the run was asked to end.
         UsageError: If the data cannot be opened, or options conflict.
     """
-    world = context.world
-    if world.size > 1:
-        require_distributable(kind_class, options)
-    world.broadcast((kind_class.name, options, own_files(options.encodings or ())))
     prepared = prepare(kind_class, options, context, folder)
     with contextlib.closing(prepared.folder), contextlib.ExitStack() as stack:
-        world.broadcast((prepared.config, prepared.folder.path))
         prepared.compute_references()
         prepared.watchers = _open_watchers(prepared, stack)
         yield prepared
-        world.broadcast(None)
 
 
 def _open_watchers(prepared: Run, stack: contextlib.ExitStack) -> list[Watcher]:
@@ -96,9 +84,7 @@ def prepare(
         UsageError: If the data cannot be opened, options conflict, or the folder cannot be made.
     """
     device = resolve_device(options.device)
-    require_own_gpu(device, context.world)
     kind = open_data(kind_class, options)
-    require_same_data(context.world, kind.source, kind.digest)
     given = replace(options, device=str(device))
     if context.resumed is not None:
         given = _with_saved_choices(given, context.resumed.config)
@@ -110,20 +96,17 @@ def prepare(
     for name in names:
         if stems.count(name.stem) > 1:
             raise UsageError(f"the fit {name} is named twice; give each value once")
-    require_rows(min(config.batch_size, kind.num_rows or config.batch_size), context.world)
     if folder is None:
         folder = create_run_folder(options.out, kind.title, overwrite=options.overwrite)
         folder.clear(names)
     prepared = Run(kind, options, config, folder, context, names)
     with closed_on_error(folder):
         lines = [*kind.summary(config), *(f"note: {note}" for note in kind.notes_on_data)]
-        size = context.world.size
-        processes = "" if size == 1 else f", {size} processes"
-        lines.append(f"device   {describe(device)}{processes}")
+        lines.append(f"device   {describe(device)}")
         if not config.quiet:
             say(*lines)
         _begin(prepared)
-        plan = kind.plan(config) if size == 1 and not config.quiet else None
+        plan = None if config.quiet else kind.plan(config)
         if plan is not None:
             config.log(plan)
     return prepared

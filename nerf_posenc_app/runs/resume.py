@@ -93,7 +93,6 @@ def resume(
         if _is_complete(resume, state):
             if not quiet:
                 say(f"{resume} is already complete; there is nothing to resume")
-            context.world.broadcast(None)
             return True
         return context.experiment(kind, options, context, folder)
     finally:

@@ -19,10 +19,9 @@ from torch import Tensor
 import nerf_posenc
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import describe
-from nerf_posenc.training.distributed import ALONE, World
 from nerf_posenc_app.json_values import as_json
 from nerf_posenc_app.kinds.kind import Fit, Kind
-from nerf_posenc_app.options import PROGRAM, CommonOptions
+from nerf_posenc_app.options import PROGRAM, CommonOptions, command_words
 from nerf_posenc_app.own_encodings import own_files
 from nerf_posenc_app.report.outputs import write_report
 from nerf_posenc_app.report.page import About
@@ -30,7 +29,6 @@ from nerf_posenc_app.report.tables import fitted_line, table
 from nerf_posenc_app.runs.failures import failure_reason, is_out_of_memory
 from nerf_posenc_app.runs.folder import REPORT, RunFolder
 from nerf_posenc_app.runs.notes import notes_on, too_short
-from nerf_posenc_app.runs.processes import command_words
 from nerf_posenc_app.runs.saved import METRICS, FitFile, RunState, write_metrics
 from nerf_posenc_app.runs.stop import Stop
 from nerf_posenc_app.runs.train import Watcher, begin_fit, print_ending, result_of, train
@@ -51,7 +49,6 @@ class Context:
         experiment: makes a run.
         cwd: folder that relative paths start from.
         resumed: state of the run that is resumed; None for a new one.
-        world: the processes that run the program together.
         is_part: whether the run is part of a run of several data.
     """
 
@@ -60,7 +57,6 @@ class Context:
     experiment: Callable[..., bool]
     cwd: str = field(default_factory=os.getcwd)
     resumed: RunState | None = None
-    world: World = ALONE
     is_part: bool = False
 
 
@@ -117,23 +113,14 @@ class Run:
         Args:
             name: name of the fit.
 
-        Raises:
-            Exception: The error itself, if no option explains it.
         """
-        world = self.context.world
         try:
             yield
         except (FloatingPointError, RuntimeError, MemoryError, CheckpointError) as error:
-            if world.size > 1 and not isinstance(error, FloatingPointError | CheckpointError):
-                # The other processes do not have this error and wait in the middle of a step.
-                raise
             print_to_stderr(f"{PROGRAM}: error: {name}: {failure_reason(error)}")
 
     def build(self, name: FitName) -> Fit[Any]:
-        """Build the model of a fit, with its batches, its loss and its optimizer.
-
-        Several processes build it together.
-        """
+        """Build the model of a fit, with its batches, its loss and its optimizer."""
         file = self.fit_file(name)
         if (saved := file.saved_steps()) is not None:
             step, of = saved[0], f" of {saved[1]}" if self.config.seconds is None else ""
@@ -144,7 +131,6 @@ class Run:
         return self._begin(name, file.saved_batch_size())
 
     def _begin(self, name: FitName, halved_batch_size: int | None) -> Fit[Any]:
-        self.context.world.broadcast((name, halved_batch_size))
         config, self._halved_batch_size = self.config, halved_batch_size
         if halved_batch_size is not None:
             config = replace(config, batch_size=halved_batch_size)
@@ -168,7 +154,7 @@ class Run:
         except (RuntimeError, MemoryError) as error:
             whole = self.config.batch_size
             cannot_halve = whole < 2 or self._halved_batch_size is not None
-            if not is_out_of_memory(error) or cannot_halve or self.context.world.size > 1:
+            if not is_out_of_memory(error) or cannot_halve:
                 raise
         tried = f"out of memory with batches of {whole}; trying again with {whole // 2}"
         print_to_stderr(f"{PROGRAM}: warning: {fit.name}: {tried}")
@@ -181,7 +167,6 @@ class Run:
             score=self.kind.training,
             file=self.fit_file(fit.name),
             watchers=self.watchers,
-            world=self.context.world,
             halved_batch_size=self._halved_batch_size,
         )
         self.originals = fit.problem.originals

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-from nerf_posenc.training.distributed import find_world
 from nerf_posenc_app.runs.stop import Stop
 
 
@@ -34,23 +33,15 @@ def handled_signals(stop: Stop) -> Iterator[list[int]]:
         yield received
         return
 
-    several, is_ending = find_world().size > 1, False
-
     def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal is_ending
-        if several and (is_ending or (stop.is_training and stop.ends_run)):
-            # torchrun passes on what the terminal or a scheduler has sent to all processes.
-            return
         # Outside of a fit everything is saved already; a third request ends a fit unsaved.
         if stop.is_training and not stop.ends_run:
             received.append(number)
-            # torchrun itself ends at the first one.
-            stop.request(run=several or number != signal.SIGINT)
+            stop.request(run=number != signal.SIGINT)
         elif _must_wait(frame):
             threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
         else:
             received.append(number)
-            is_ending = True
             raise KeyboardInterrupt
 
     numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if os.name == "posix" else [])]

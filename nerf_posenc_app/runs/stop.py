@@ -4,8 +4,6 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from nerf_posenc.training.distributed import World
-
 
 class Stopped(Exception):  # noqa: N818 - no error, but a request.
     """The run was asked to end; what it fitted is saved."""
@@ -39,15 +37,6 @@ class Stop:
         self._num_requests += 1
         self._ends_fit = True
         self._ends_run = run or self._num_requests > 1
-
-    def is_agreed(self, world: World) -> bool:
-        """Whether any of the processes that fit together was asked to end the fit, or the run."""
-        if world.size > 1:
-            handled = self._ends_fit + self._ends_run
-            most = int(world.maximum(float(handled)))
-            if most > handled:
-                self.request(run=most > 1)
-        return self.is_requested
 
     @property
     def ends_run(self) -> bool:

@@ -12,7 +12,6 @@ from tqdm import tqdm
 from nerf_posenc.images import to_eight_bits
 from nerf_posenc.networks import num_parameters
 from nerf_posenc.training.checkpoints import CheckpointError
-from nerf_posenc.training.distributed import ALONE, PeerError, World
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.loop import fit as fit_loop
 from nerf_posenc_app.kinds.kind import Fit, Kind, Problem
@@ -61,7 +60,6 @@ def train(
     score: TrainingScore,
     file: FitFile | None = None,
     watchers: Sequence[Watcher] = (),
-    world: World = ALONE,
     halved_batch_size: int | None = None,
 ) -> list[Snapshot]:
     """Train a model; go on from its file if that has a part of the fit.
@@ -72,7 +70,6 @@ def train(
         score: score of the batches that the progress line and the snapshots show.
         file: file that the fit is saved in; None for nowhere.
         watchers: log the fit in progress.
-        world: the processes that train the model together.
         halved_batch_size: batch size, if that of the run was too large for the memory.
 
     Returns:
@@ -81,11 +78,10 @@ def train(
     Raises:
         CheckpointError: If the file is damaged, of another version or of another fit.
         FloatingPointError: If the loss is not finite.
-        PeerError: If another process of the fit has ended; the fit is saved.
         SaveError: If the fit cannot be saved as it ends.
         Stopped: If the run was asked to end.
     """
-    session = _Session(fit, file, world, halved_batch_size, score)
+    session = _Session(fit, file, halved_batch_size, score)
     session.restore()
     state, problem, config = fit.state, fit.problem, fit.config
     was_complete = state.is_complete
@@ -106,25 +102,19 @@ def train(
         session.save_if_due()
 
     with bar, stop.training():
-        try:
-            fit_loop(
-                state,
-                problem.draw_batch,
-                problem.loss,
-                forward=problem.forward,
-                schedule=problem.schedule,
-                autocast_dtype=problem.autocast_dtype,
-                compiled=problem.compiled,
-                captured=problem.captured,
-                after_step=after_step,
-                on_record=on_record,
-                should_stop=lambda: stop.is_agreed(world),
-                world=world,
-            )
-        except PeerError:
-            # The state is the one after the last step that all processes took.
-            session.save_part()
-            raise
+        fit_loop(
+            state,
+            problem.draw_batch,
+            problem.loss,
+            forward=problem.forward,
+            schedule=problem.schedule,
+            autocast_dtype=problem.autocast_dtype,
+            compiled=problem.compiled,
+            captured=problem.captured,
+            after_step=after_step,
+            on_record=on_record,
+            should_stop=lambda: stop.is_requested,
+        )
         session.save_part()
         if not was_complete:
             # Inside the fit, so that a signal at the last step does not lose it.
@@ -190,11 +180,10 @@ class _Session:
         self,
         fit: Fit[Any],
         file: FitFile | None,
-        world: World,
         halved_batch_size: int | None,
         score: TrainingScore,
     ) -> None:
-        self._fit, self._file, self._world = fit, file, world
+        self._fit, self._file = fit, file
         self._state, self._problem = fit.state, fit.problem
         self._halved_batch_size, self._score = halved_batch_size, score
         self.snapshots: list[Snapshot] = []
@@ -285,7 +274,7 @@ class _Session:
             CheckpointError: If it is of another fit, or not complete.
         """
         file = self._file
-        saved = self._world.from_first(lambda: None if file is None else file.read())
+        saved = None if file is None else file.read()
         if saved is None:
             return
         try:

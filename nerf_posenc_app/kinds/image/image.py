@@ -138,7 +138,6 @@ class ImageKind(CoordinateKind[ImageOptions]):
         self.image, self.size, self.start = image, image.whole_size, image.mean_color()
         self.title, self.source = printable(image.name), printable(image.source)
         self.facts: dict[str, Any] = {"size": self.size}
-        self.num_rows = image.num_fitted
         # Whether the scored pixels differ from the fitted ones.
         self.is_split = options.held_out or options.observed is not None
         if self.is_split:
