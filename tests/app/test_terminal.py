@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import train_fit
-from nerf_posenc_app.terminal import Stream, lasting_streams, print_to_stderr, printable
+from nerf_posenc_app.terminal import Stream, lasting_streams, printable
 from tests.small import SMALL_RUN
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -47,20 +47,6 @@ def test_the_streams_are_given_back() -> None:
         assert sys.stdout is not before[0]
         raise KeyError
     assert (sys.stdout, sys.stderr) == before
-
-
-def test_an_error_and_its_end_are_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Between two, in a terminal without a buffer, another process may write.
-    writes: list[str] = []
-
-    class Unbuffered(io.StringIO):
-        def write(self, text: str) -> int:
-            writes.append(text)
-            return len(text)
-
-    monkeypatch.setattr(sys, "stderr", Unbuffered())
-    print_to_stderr("no image at a.png")
-    assert [text for text in writes if text] == ["no image at a.png\n"]
 
 
 @pytest.mark.parametrize("closed", ["stdout", "stderr"])
