@@ -270,10 +270,6 @@ class Kind(ABC, Generic[Config]):
         """Remarks on results, and doubts about single fits; none by default."""
         return iter(())
 
-    def plan(self, config: Config) -> str | None:
-        """A line on how long fits of large data take; None for others."""
-        return None
-
     @classmethod
     def inputs(cls, options: Config) -> Sequence[str] | None:
         """Paths or names of several data that are fitted one by one; None for a single one.

@@ -106,9 +106,6 @@ def prepare(
         if not config.quiet:
             say(*lines)
         _begin(prepared)
-        plan = None if config.quiet else kind.plan(config)
-        if plan is not None:
-            config.log(plan)
     return prepared
 
 

@@ -67,19 +67,6 @@ def test_raw_coordinates_are_left_out_of_many_megapixels_unless_named() -> None:
     assert resolved(9 * MEGAPIXEL, 4000, num_bands=5).encodings == ("fourier",)
 
 
-def test_a_plan_says_what_a_large_fit_takes(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("nerf_posenc_app.kinds.image.image.PLANNED_PIXELS", 0)
-    PIL.Image.fromarray(pixels(20, 30).numpy()).save("a.png")
-    run = ["--image", "a.png", "--encodings", "none", "--width", "8", "--depth", "1"]
-    assert train_fit.main([*run, "--steps", "20", "--video", "0"]) == 0
-    printed = capsys.readouterr().out
-    assert (
-        "plan     none: 20 steps of 8,192 pixels each; about 1 min and 0.6 GB in total" in printed
-    )
-
-
 def test_a_large_run_has_tiles_and_is_compared(any_is_large: None, tmp_path: Path) -> None:
     image = pixels(60, 90).numpy()
     PIL.Image.fromarray(image).save("a.png")

@@ -40,7 +40,6 @@ from nerf_posenc_app.kinds.coordinates import (
 from nerf_posenc_app.kinds.image import auto, defaults
 from nerf_posenc_app.kinds.image.inputs import find_images
 from nerf_posenc_app.kinds.image.options import ImageOptions
-from nerf_posenc_app.kinds.image.plan import PLANNED_PIXELS, plan
 from nerf_posenc_app.kinds.image.reconstruction import (
     MU_LAW_PSNR,
     evaluated_pixels,
@@ -266,11 +265,6 @@ class ImageKind(CoordinateKind[ImageOptions]):
     def references(self, config: ImageOptions) -> Mapping[str, Callable[[], Result]]:
         """Interpolations between the pixels."""
         return {name: partial(reference_result, self.image, name) for name in config.references}
-
-    def plan(self, config: ImageOptions) -> str | None:
-        """Forecast of time and memory for fits of more than a megapixel."""
-        is_planned = self.image.num_pixels > PLANNED_PIXELS
-        return plan(self, self.image, config) if is_planned else None
 
     def notes(self, results: Sequence[Result], config: ImageOptions) -> Iterator[str | Doubt]:
         """Name references and flat fits."""
