@@ -139,13 +139,19 @@ def test_a_new_block_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
             return replace(found, blocks=[*found.blocks, Gauge("Peaks <kept>", 0.25)])
 
     monkeypatch.setitem(KINDS, "signal", GaugedKind)
-    section = Section(GAUGES, lambda fits: [(f.label, g) for f in fits for g in f.blocks(Gauge)])
+    shown = lambda fits: [(f.label, g) for f in fits for g in f.blocks(Gauge)]  # noqa: E731
+    section = Section(GAUGES, shown, plain=Gauge)
     monkeypatch.setitem(SECTIONS, "gauges", section)
     assert train_fit.main([*ARGUMENTS, "run"]) == 0
     page = Path("run/report.html").read_text()
     assert '<p class="gauge">Peaks &lt;kept&gt; of fourier: 0.25</p>' in page
     assert ".gauge { color: red; }" in page
     assert "window.gauges = 2;" in page
+    # Read back from metrics.json, it is on the page of a comparison too.
+    assert train_fit.main(["compare", "run", "--out", "compared.html"]) == 0
+    compared = Path("compared.html").read_text()
+    assert '<p class="gauge">Peaks &lt;kept&gt; of' in compared
+    assert "window.gauges = 2;" in compared
 
 
 def test_a_fit_of_a_new_kind_is_resumed_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
