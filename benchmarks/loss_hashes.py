@@ -25,7 +25,6 @@ RUNS = {
     "cat, observed": [*_CAT, "--observed", "0.1", "--bands", "auto"],
     "cat, noise": [*_CAT, "--noise", "0.1"],
     "spheres": [*_SPHERES, "--bands", "6", "--encodings", "none", "fourier"],
-    "factored": [*_SPHERES, "--field", "factored"],
     "proposal": [*_SPHERES, "--field", "proposal", "--encodings", "hash"],
     "mip": [*_SPHERES, "--field", "mip"],
     "topics": ["--sequence", "topics", "--steps", "30"],

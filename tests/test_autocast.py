@@ -25,10 +25,8 @@ from nerf_posenc import (
 )
 from nerf_posenc.core import sincos
 from nerf_posenc.encoders import (
-    LineProductEncoder,
     OneBlobEncoder,
     TriangleWaveEncoder,
-    VectorMatrixEncoder,
     contract_gaussian,
     icosahedron_basis,
 )
@@ -87,8 +85,6 @@ CALLS: dict[str, Callable[[], Tensor]] = {
     "triangles": lambda: TriangleWaveEncoder(3, 8)(X),
     "hash": lambda: HashGridEncoder(3, 4, log2_table_size=12)(X),
     "planes": lambda: KPlanesEncoder(3, 8, resolution=16)(X),
-    "lines": lambda: LineProductEncoder(3, 8)(X),
-    "vectors and matrices": lambda: VectorMatrixEncoder(8)(X),
     "sequence": lambda: SinusoidalEncoder(64)(POSITIONS),
     "similarity": lambda: SinusoidalEncoder(64).similarity(POSITIONS, POSITIONS),
     "grid": lambda: GridSinusoidalEncoder(64).table((5, 6)),

@@ -178,13 +178,11 @@ CASES: list[tuple[Any, dict[str, Any], dict[str, Any], Callable[[Any], Tensor]]]
         coordinates(3),
     ),
     (
-        encoders.LineProductEncoder,
         dict(in_dim=3, features=4, resolution=16),
         dict(features=5, resolution=17, blur=0.5, bounds=(0.0, 1.0)),
         lambda encoder: encoder(POINTS, progress=0.0),
     ),
     (
-        encoders.VectorMatrixEncoder,
         dict(features=2, resolution=9),
         dict(features=3, resolution=17, stride=2, blur=0.5, bounds=(0.0, 1.0)),
         lambda encoder: encoder(POINTS, progress=0.0),

@@ -50,9 +50,9 @@ PATCH_PSNR = Measure(
     "patch_psnr_db", "PSNR of the patches", "dB", 2, meaning="-10 log10(MSE) over the patches"
 )
 
-_DEFAULT = ("none", "fourier", "fourier-eased", "lines-eased")
+_DEFAULT = ("none", "fourier", "fourier-eased")
 # Fits that open an encoding from coarse to fine, and the encoding of each.
-_EASED = {f"{encoding}-eased": encoding for encoding in ("fourier", "hash", "lines")}
+_EASED = {f"{encoding}-eased": encoding for encoding in ("fourier", "hash")}
 # Share of the fit until which patches are only shifted, by all of their points: with all eight
 # numbers free from the start, most seeds leave a patch in a wrong place (more/docs/experiments.md).
 _SHIFTED = 0.2
@@ -80,8 +80,8 @@ _COLORS = ((0.9, 0.1, 0.1), (0.2, 0.6, 1.0), (0.6, 0.2, 0.9), (1.0, 0.8, 0.1), (
 class AlignOptions(PixelOptions):
     """Fit an image and the unknown positions of its patches.
 
-    Encodings: none fourier gaussian hash lines; the encodings fourier-eased hash-eased
-    lines-eased open from coarse to fine.
+    Encodings: none fourier gaussian hash; the encodings fourier-eased and hash-eased open from
+    coarse to fine.
 
     Example: train_fit.py --align photo.jpg
     """

@@ -20,7 +20,7 @@ RUNS = {
     "scan": f"--scan shepp-logan --size 24 --projections 6 --encodings hash {PLAIN}",
     "volume": f"--volume volume.npy --encodings fourier hash {PLAIN}",
     "clip": f"--clip spheres --size 16 --num-frames 4 --encodings hash {PLAIN}",
-    "align": f"--align cat --size 64 --encodings fourier-eased lines-eased {PLAIN}",
+    "align": f"--align cat --size 64 --encodings fourier-eased {PLAIN}",
     "text": f"--task text.txt --encodings none sinusoidal rotary {_ONE_LAYER}",
     "bert": f"--task text.txt --model bert {_ONE_LAYER}",
     "causal": f"--task text.txt --model causal --encodings alibi learned {_ONE_LAYER}",

@@ -37,7 +37,6 @@ ROOT = Path(__file__).parents[2]
 EXACT = ["--device", "cpu", "--precision", "float32", "--quiet"]
 IMAGE = [*("--image", "cat", "--encodings", "none", "fourier", "hash"), *SMALL_RUN, *EXACT]
 SCENE = [*SMALL_SCENE, "--encodings", "fourier", "--background", "random", *EXACT]
-FACTORED = [*SMALL_SCENE, "--field", "factored", "--background", "random", *EXACT]
 PROPOSAL = [*SMALL_SCENE, "--field", "proposal", "--encodings", "hash", *EXACT]
 
 
@@ -176,9 +175,7 @@ def errors(finished: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "arguments", [IMAGE, SCENE, FACTORED, PROPOSAL], ids=["image", "scene", "factored", "proposal"]
-)
+@pytest.mark.parametrize("arguments", [IMAGE, SCENE, PROPOSAL], ids=["image", "scene", "proposal"])
 def test_two_processes_have_the_losses_of_one_with_the_same_global_batch(
     arguments: list[str],
 ) -> None:

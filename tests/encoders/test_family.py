@@ -12,14 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import nerf_posenc as ne
-from nerf_posenc.encoders import (
-    CAFEEncoder,
-    LineProductEncoder,
-    OneBlobEncoder,
-    TriangleWaveEncoder,
-    VectorMatrixEncoder,
-    icosahedron_basis,
-)
+from nerf_posenc.encoders import CAFEEncoder, OneBlobEncoder, TriangleWaveEncoder, icosahedron_basis
 from nerf_posenc.positional import MixedRotaryEncoder, PoPEEncoder, XPosEncoder
 from nerf_posenc.positional.rotation import Rotation
 from nerf_posenc.presets import mrope_axes
@@ -91,8 +84,6 @@ CASES = {
         coordinates(2),
     ),
     "dense-grid": Case(lambda: ne.DenseGridEncoder(2, base_resolution=5), coordinates(2)),
-    "vector-matrix": Case(lambda: VectorMatrixEncoder(4, resolution=5, stride=2), coordinates(3)),
-    "lines": Case(lambda: LineProductEncoder(2, 4, resolution=6), coordinates(2)),
     "tri-plane": Case(lambda: ne.KPlanesEncoder(3, 4, resolution=5, reduce="sum"), coordinates(3)),
     "spherical-harmonics": Case(lambda: ne.SphericalHarmonicsEncoder(5), directions),
     "sinusoidal": Case(lambda: ne.SinusoidalEncoder(8), positions, has_axes=False),

@@ -10,7 +10,7 @@ from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
 from nerf_posenc.radiance.poses import look_at
-from nerf_posenc.radiance.ray_batches import PixelSet, RayBatches, object_pixels, occupied_pixels
+from nerf_posenc.radiance.ray_batches import RayBatches, object_pixels, occupied_pixels
 from nerf_posenc.radiance.rays import ray_aabb_intersect
 from nerf_posenc.radiance.views import Background, Scene, Views, background_gray
 
@@ -54,18 +54,6 @@ def test_only_live_pixels_are_drawn_and_all_of_them() -> None:
     found = {round(value, 5) for value in rgb[:, 0].tolist()}
     truth = torch.stack([views.over(i, 1.0) for i in range(3)])
     assert found == {round(value, 5) for value in truth[live][:, 0].tolist()}
-
-
-@pytest.mark.parametrize("share", [0.02, 0.5, 1.0])
-def test_a_set_of_pixels_selects_each_of_its_pixels_by_its_rank(share: float) -> None:
-    generator = torch.Generator().manual_seed(0)
-    masks = torch.rand(3, 9, 31, generator=generator) < share
-    masks[1] = False
-    pixels = PixelSet(masks)
-    expected = masks.flatten(1).nonzero()
-    assert len(pixels) == len(expected)
-    view, pixel = pixels.select(torch.arange(len(expected)))
-    assert torch.equal(torch.stack([view, pixel], dim=-1), expected)
 
 
 def test_batches_of_two_seeds_have_no_step_in_common() -> None:

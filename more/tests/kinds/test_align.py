@@ -63,7 +63,7 @@ def test_patches_show_the_image_where_they_truly_are(size: int) -> None:
 def test_the_first_patch_is_fixed_and_shifts_come_first() -> None:
     kind = AlignKind(AlignOptions(align="cat", size=64))
     config = kind.resolve(AlignOptions(device="cpu"))
-    model, _ = kind.build(FitName("lines-eased"), config, torch.Generator().manual_seed(0))
+    model, _ = kind.build(FitName("fourier-eased"), config, torch.Generator().manual_seed(0))
     assert isinstance(model, AlignedImage)
     with torch.no_grad():
         model.warps.fill_(0.3)
@@ -129,8 +129,8 @@ def test_the_patches_of_an_eased_fit_are_blurred_until_its_middle() -> None:
 @pytest.mark.slow
 def test_patches_find_their_places_from_coarse_to_fine_alone() -> None:
     data = ["--align", "cat", "--size", "64", "--disturbance", "0.06", "--steps", "400"]
-    data += ["--batch-size", "1024", "--encodings", "none", "lines-eased", "--video", "0"]
+    data += ["--batch-size", "1024", "--encodings", "none", "fourier-eased", "--video", "0"]
     assert train_fit.main([*data, "--quiet", "--out", "run"]) == 0
     fits = {f["encoding"]: f for f in json.loads(Path("run/metrics.json").read_text())["fits"]}
-    assert fits["lines-eased"]["warp_error"] < 0.05
-    assert fits["lines-eased"]["warp_error"] < 0.5 * fits["none"]["warp_error"]
+    assert fits["fourier-eased"]["warp_error"] < 0.05
+    assert fits["fourier-eased"]["warp_error"] < 0.5 * fits["none"]["warp_error"]

@@ -91,8 +91,8 @@ SMALL = {
         lambda: write_disk(value=0.4),
     ),
     "align": Small(
-        ["--align", "cat", "--size", "64", "--encodings", "fourier", "lines-eased", *QUICK],
-        ["fourier", "lines-eased"],
+        ["--align", "cat", "--size", "64", "--encodings", "fourier", "fourier-eased", *QUICK],
+        ["fourier", "fourier-eased"],
         [64, 43],
         is_slow=True,
     ),

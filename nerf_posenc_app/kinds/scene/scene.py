@@ -129,20 +129,14 @@ class ViewsKind(Kind[AskedViews]):
         return digest_of(parts)
 
     def resolve(self, options: AskedViews) -> AskedViews:
-        """Choose the field, encodings, steps, batches and the background by the views.
-
-        Raises:
-            UsageError: If the encodings that are named do not suit the field.
-        """
+        """Choose the field, encodings, steps, batches and the background by the views."""
         on_cpu, is_opaque = torch.device(options.device).type == "cpu", self.scene.train.is_opaque
         if (field := options.field) is None:
             # The small field cannot show a background.
             is_proposal = is_opaque or options.refine_poses or options.exposure
             field = "proposal" if is_proposal else "mlp"
-            replace(options, field=field).check()
         if is_auto := field == "auto":
-            is_box = space_for(self.scene.train) == "box"
-            field = "factored" if is_box and not options.refine_poses else "proposal"
+            field = "proposal"
         row = get_field(field)
         encodings = row.default_encodings[-1:] if is_auto else row.default_encodings
         if on_cpu:
