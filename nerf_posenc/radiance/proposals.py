@@ -24,7 +24,7 @@ from nerf_posenc.radiance.ray_batches import RayBatch, object_pixels
 from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
 from nerf_posenc.radiance.refinement import SEARCH, SEARCH_IN_BOX, SEARCH_IN_SPACE, PoseRefinement
 from nerf_posenc.radiance.sampling import Jitter, importance_samples, stratified_edges, uniform
-from nerf_posenc.radiance.scene_spaces import BoxSpace
+from nerf_posenc.radiance.scene_spaces import BoxSpace, Paths
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import (
     Rendering,
@@ -149,13 +149,7 @@ class ProposalRenderer(Renderer):
         if self.poses is not None and views is not None:
             rays = self.poses(rays, views)
         paths = self.space.paths(rays)
-        # Intervals are constants: poses get gradients by the positions in them alone.
-        near, far = paths.near.detach(), paths.far.detach()
-        if self.space.is_box:
-            center, half = self.box.mean(0), (self.box[1] - self.box[0]) / 2
-            near, far = ray_aabb_intersect(
-                paths.origins.detach() - center, paths.directions.detach(), half_size=half
-            )
+        near, far = self._ends(paths)
 
         def middles(edges: Tensor) -> tuple[Tensor, Tensor]:
             along = (edges[:, 1:] + edges[:, :-1]) / 2
@@ -170,10 +164,8 @@ class ProposalRenderer(Renderer):
             width = (far - near)[:, None] / self.num_proposals
             coarse = torch.cat([coarse[:, :1], coarse[:, 1:-1] + shift * width, coarse[:, -1:]], 1)
         _, positions = middles(coarse)
-        value = _GAIN * at_least_float32(self.proposal(positions.detach())[..., 0])
-        proposed = weights_from_density(
-            _DENSITY_SCALE * F.softplus(value - _DENSITY_SHIFT), self._lengths(coarse)
-        )
+        density = self._proposed_density(positions.detach())
+        proposed = weights_from_density(density, self._lengths(coarse))
         # The field's intervals are drawn from those weights, and reach from near to far:
         # (rays, num_samples + 1) edges.
         drawn = importance_samples(
@@ -200,6 +192,18 @@ class ProposalRenderer(Renderer):
         if known is not None:
             penalty = penalty + _KNOWN * distance_loss(distances.detach(), weights, known)
         return rendering._replace(penalty=penalty)
+
+    @torch.no_grad()
+    def _ends(self, paths: Paths) -> tuple[Tensor, Tensor]:
+        """Where each ray begins and ends; constants, so that poses learn by positions alone."""
+        if not self.space.is_box:
+            return paths.near, paths.far
+        center, half = self.box.mean(0), (self.box[1] - self.box[0]) / 2
+        return ray_aabb_intersect(paths.origins - center, paths.directions, half_size=half)
+
+    def _proposed_density(self, positions: Tensor) -> Tensor:
+        value = _GAIN * at_least_float32(self.proposal(positions)[..., 0])
+        return _DENSITY_SCALE * F.softplus(value - _DENSITY_SHIFT)
 
     def _lengths(self, edges: Tensor) -> Tensor:
         lengths = edges.diff(dim=-1)

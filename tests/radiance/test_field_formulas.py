@@ -163,9 +163,7 @@ def test_a_seed_gives_the_same_weights_and_the_two_passes_of_nerf_differ() -> No
 
 @pytest.mark.usefixtures("unchecked")
 def test_a_field_without_a_name_in_the_table_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match="no field 'large'; there are factored, mip, mlp, nerf, proposal"
-    ):
+    with pytest.raises(ValueError, match="no field 'large'; there are mip, mlp, nerf, proposal"):
         make_renderer(FieldOptions(field="large", resolution=8))
 
 
