@@ -72,6 +72,13 @@ class FieldOptions(EncoderDescription):
             depth if self.depth is None else self.depth,
         )
 
+    @property
+    def has_hull(self) -> bool:
+        """Whether its occupancy grid starts as the visual hull: in a box, of poses that stay."""
+        row = get_field(self.field)
+        is_box = self.space == "box" or not row.takes_spaces
+        return row.has_grid and is_box and not self.num_poses
+
 
 class FieldParts(NamedTuple):
     """Arguments that a field is built with, beside its options.
@@ -170,7 +177,7 @@ def make_renderer(
     space = options.space if row.takes_spaces else "box"
     if views is not None:
         options = replace(options, resolution=max(views.size))
-        if row.has_grid and space == "box" and hull is None:
+        if options.has_hull and hull is None:
             hull = visual_hull(views)
     parts = FieldParts(
         torch.Generator().manual_seed(options.seed),
@@ -220,25 +227,25 @@ def _hierarchical(options: FieldOptions, parts: FieldParts, *, cones: bool) -> R
 def _proposal(options: FieldOptions, parts: FieldParts) -> Renderer:
     width, depth = options.layers
     if options.encoding == "hash":
-        # Contracted space has half of the cube for what lies between the cameras.
-        max_resolution = min(max(4 * options.resolution, _FEWEST_HASH_NODES), _MOST_HASH_NODES)
+        # Contracted space has half of the cube for what lies between the cameras. An object fills
+        # few cells of its box: smaller tables are read faster and learn sooner.
+        per_pixel, log2_table_size = (1.25, 15) if options.has_hull else (4, 17)
+        nodes = round(per_pixel * options.resolution)
         field = hash_field(
             num_levels=8,
             features_per_level=4,
-            log2_table_size=17,
-            max_resolution=max_resolution,
+            log2_table_size=log2_table_size,
+            max_resolution=min(max(nodes, _FEWEST_HASH_NODES), _MOST_HASH_NODES),
             width=width,
             depth=depth,
             generator=parts.generator,
         )
     else:
         field = _mlp_field(options, parts)
-    # Poses that are refined say little about which space is empty.
-    has_grid = parts.space.is_box and not options.num_poses
     return ProposalRenderer(
         field,
         parts.space,
-        grid=OccupancyGrid(possible=parts.hull) if has_grid else None,
+        grid=OccupancyGrid(possible=parts.hull) if options.has_hull else None,
         num_samples=parts.num_samples,
         num_exposures=options.num_exposures,
         num_poses=options.num_poses,

@@ -209,7 +209,7 @@ class ViewsKind(Kind[AskedViews]):
         """A field and its renderer."""
         field = self._field(name, config)
         with self._usage_errors():
-            hull = self._hull if get_field(field.field).has_grid else None
+            hull = self._hull if field.has_hull else None
         return make_renderer(field, self.scene.train, hull=hull), field
 
     def _dtype(self, config: AskedViews) -> torch.dtype:
