@@ -178,16 +178,6 @@ CASES: list[tuple[Any, dict[str, Any], dict[str, Any], Callable[[Any], Tensor]]]
         coordinates(3),
     ),
     (
-        dict(in_dim=3, features=4, resolution=16),
-        dict(features=5, resolution=17, blur=0.5, bounds=(0.0, 1.0)),
-        lambda encoder: encoder(POINTS, progress=0.0),
-    ),
-    (
-        dict(features=2, resolution=9),
-        dict(features=3, resolution=17, stride=2, blur=0.5, bounds=(0.0, 1.0)),
-        lambda encoder: encoder(POINTS, progress=0.0),
-    ),
-    (
         positional.LearnedAxialEncoder,
         dict(lengths=(3, 4), dim=8),
         dict(reduce="sum", axis_order=(1, 0), axis_dims=(3, 5)),
