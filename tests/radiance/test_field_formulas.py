@@ -1,6 +1,7 @@
 """Activations, initial weights and sizes of the fields, and the recipes that build them."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.fields import Density, RadianceField, hash_field, mip_field, nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid
+from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import Rendering
@@ -142,6 +144,35 @@ def test_the_mlp_field_has_96_samples_a_grid_and_spherical_harmonics() -> None:
     raw = make_renderer(FieldOptions(encoding="none", width=4, depth=1, resolution=8))
     assert isinstance(raw, GridRenderer)
     assert isinstance(raw.field.direction_encoder, Identity)
+
+
+@pytest.mark.parametrize(
+    ("options", "resolution", "nodes", "rows"),
+    [
+        ({}, 400, 500, 1 << 15),
+        # Bounds of the nodes, whatever the size of the views.
+        ({}, 8, 256, 1 << 15),
+        ({}, 4000, 1024, 1 << 15),
+        ({"space": "contracted"}, 100, 400, 1 << 17),
+        # No hull is known of poses that are refined.
+        ({"num_poses": 3}, 100, 400, 1 << 17),
+    ],
+)
+def test_the_grid_of_an_object_is_smaller_than_that_of_a_capture(
+    options: dict[str, Any], resolution: int, nodes: int, rows: int
+) -> None:
+    renderer = make_renderer(
+        FieldOptions("hash", field="proposal", resolution=resolution, **options)
+    )
+    assert isinstance(renderer, ProposalRenderer)
+    grid = renderer.field.position_encoder
+    assert isinstance(grid, HashGridEncoder)
+    # Rounding of the growth may add one.
+    assert grid.resolutions[-1] in (nodes, nodes + 1)
+    assert grid.rows_per_level[-1] == rows
+    assert (grid.num_levels, grid.features_per_level) == (8, 4)
+    assert matrix_shapes(renderer.field.trunk) == [(64, 32)]
+    assert renderer.num_samples == 16
 
 
 def test_a_seed_gives_the_same_weights_and_the_two_passes_of_nerf_differ() -> None:

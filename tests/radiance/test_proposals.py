@@ -230,11 +230,28 @@ def test_a_new_proposal_is_nearly_transparent_and_its_density_is_a_softplus() ->
 def test_views_show_the_colors_with_their_own_gains() -> None:
     renderer = ProposalRenderer(Slab(1e4), num_exposures=2)
     assert renderer.log_gains is not None
-    renderer.log_gains.data[0], renderer.log_gains.data[1] = 0.3, -0.3
+    # Relative to the mean of all views, which the field itself has.
+    renderer.log_gains.data.copy_(torch.tensor([[0.5, 0.2, 0.0], [-0.1, 0.2, 0.0]]))
     rays = downwards(2)
     mean, own = renderer(rays).rgb, renderer(rays, views=torch.tensor([0, 1])).rgb
-    gains = torch.exp(torch.tensor([[0.3], [-0.3]]))
+    gains = torch.exp(torch.tensor([[0.3, 0.0, 0.0], [-0.3, 0.0, 0.0]]))
     torch.testing.assert_close(own, mean * gains)
+
+
+def test_exposures_of_photographs_are_recovered_by_a_fit() -> None:
+    renderer, rays = ProposalRenderer(Slab(1e4), num_exposures=2), downwards(20)
+    views = torch.arange(20) % 2
+    with torch.no_grad():
+        target = renderer(rays).rgb * torch.tensor([1.25, 0.8])[views, None]
+    optimizer = torch.optim.Adam([renderer.log_gains], lr=0.03)  # type: ignore[list-item]
+    for _ in range(60):
+        optimizer.zero_grad()
+        (renderer(rays, views=views).rgb - target).square().mean().backward()
+        optimizer.step()
+    assert renderer.log_gains is not None
+    gains = (renderer.log_gains - renderer.log_gains.mean(0)).detach().exp()
+    expected = torch.tensor([1.25, 0.8])[:, None].expand(2, 3)
+    torch.testing.assert_close(gains, expected, atol=0.02, rtol=0)
 
 
 @pytest.mark.parametrize("encoding", ["none", "fourier", "hash"])
