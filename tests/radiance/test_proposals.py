@@ -241,14 +241,14 @@ def test_views_show_the_colors_with_their_own_gains() -> None:
 def test_exposures_of_photographs_are_recovered_by_a_fit() -> None:
     renderer, rays = ProposalRenderer(Slab(1e4), num_exposures=2), downwards(20)
     views = torch.arange(20) % 2
+    assert renderer.log_gains is not None
     with torch.no_grad():
         target = renderer(rays).rgb * torch.tensor([1.25, 0.8])[views, None]
-    optimizer = torch.optim.Adam([renderer.log_gains], lr=0.03)  # type: ignore[list-item]
+    optimizer = torch.optim.Adam([renderer.log_gains], lr=0.03)
     for _ in range(60):
         optimizer.zero_grad()
         (renderer(rays, views=views).rgb - target).square().mean().backward()
         optimizer.step()
-    assert renderer.log_gains is not None
     gains = (renderer.log_gains - renderer.log_gains.mean(0)).detach().exp()
     expected = torch.tensor([1.25, 0.8])[:, None].expand(2, 3)
     torch.testing.assert_close(gains, expected, atol=0.02, rtol=0)
