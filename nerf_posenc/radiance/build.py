@@ -114,7 +114,6 @@ class FieldRecipe:
         takes_spaces: whether it takes scenes outside of a box, in the space that suits the views.
         takes_exposures: whether it learns the exposures of the training views.
         takes_poses: whether it refines the poses of the training views.
-        steps: default number of training steps on a CPU.
         batch_size: default number of rays per step on a GPU.
     """
 
@@ -130,7 +129,6 @@ class FieldRecipe:
     takes_spaces: bool = False
     takes_exposures: bool = False
     takes_poses: bool = False
-    steps: int = 700
     batch_size: int = 8192
 
 

@@ -33,7 +33,7 @@ class ViewsOptions(PixelOptions):
 
     exposure: bool = False
     """Learn one gain per photograph and color channel, for captures with automatic exposure;
-    needs --field proposal."""
+    needs --field proposal or auto."""
 
     refine_poses: bool = False
     """Learn pose corrections together with the field, for poses that are known to about 15
