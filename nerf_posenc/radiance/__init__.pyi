@@ -7,7 +7,6 @@ from nerf_posenc.radiance.evaluation import ViewScore as ViewScore
 from nerf_posenc.radiance.evaluation import evaluate_views as evaluate_views
 from nerf_posenc.radiance.fields import RadianceField as RadianceField
 from nerf_posenc.radiance.fields import hash_field as hash_field
-from nerf_posenc.radiance.fields import mip_field as mip_field
 from nerf_posenc.radiance.fields import nerf_field as nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid as OccupancyGrid
 from nerf_posenc.radiance.occupancy import visual_hull as visual_hull

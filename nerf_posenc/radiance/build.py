@@ -13,7 +13,7 @@ from torch import Tensor
 from nerf_posenc.core.encoder import Identity, unknown_name
 from nerf_posenc.encoders.spherical_harmonics import SphericalHarmonicsEncoder
 from nerf_posenc.radiance.base_renderer import DEFAULT_RATES, FieldRates, Renderer
-from nerf_posenc.radiance.fields import RadianceField, hash_field, mip_field, nerf_field
+from nerf_posenc.radiance.fields import RadianceField, hash_field, nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid, visual_hull
 from nerf_posenc.radiance.poses import is_one_pose
 from nerf_posenc.radiance.proposals import ProposalRenderer
@@ -210,10 +210,11 @@ def _hierarchical(options: FieldOptions, parts: FieldParts, *, cones: bool) -> R
     bands = options.num_bands + (_MIP_EXTRA_BANDS if cones else 0)
     width, depth = options.layers
     make = partial(
-        mip_field if cones else nerf_field,
+        nerf_field,
         None if options.encoding == "none" else bands,
         width=width,
         depth=depth,
+        cones=cones,
         generator=parts.generator,
     )
     count = parts.num_samples

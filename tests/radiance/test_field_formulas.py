@@ -12,7 +12,7 @@ from nerf_posenc import FourierEncoder, HashGridEncoder, SphericalHarmonicsEncod
 from nerf_posenc.core.encoder import Identity
 from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
-from nerf_posenc.radiance.fields import Density, RadianceField, hash_field, mip_field, nerf_field
+from nerf_posenc.radiance.fields import Density, RadianceField, hash_field, nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer
@@ -64,7 +64,7 @@ def test_colors_exceed_the_unit_range_by_their_padding() -> None:
         field = RadianceField(Identity(3), Identity(3), width=2, depth=1, rgb_padding=0.25)
         assert with_outputs(field, 0.0, value)(x, x)[1].flatten().tolist() == [bound] * 6
     # mip-NeRF, the authors' code: rgb_padding 0.001; NeRF has none.
-    white = with_outputs(mip_field(2, 2, width=4, depth=1), 0.0, 50.0)
+    white = with_outputs(nerf_field(2, 2, width=4, depth=1, cones=True), 0.0, 50.0)
     assert white(x, x)[1].flatten().tolist() == pytest.approx([1.001] * 6)
     assert nerf_field(2, 2, width=4, depth=1).rgb_padding == 0
 
@@ -80,8 +80,8 @@ def test_a_field_without_hidden_layers_in_its_head_colors_by_one_product() -> No
 @pytest.mark.parametrize(("depth", "skip"), [(1, None), (2, 1), (4, 3), (6, 4), (8, 5), (9, 5)])
 def test_the_skip_connection_joins_after_the_middle(depth: int, skip: int | None) -> None:
     # NeRF, section 5.3: into the fifth layer's activation, of eight.
-    for make in (nerf_field, mip_field):
-        field = make(1, 1, width=4, depth=depth)
+    for cones in (False, True):
+        field = nerf_field(1, 1, width=4, depth=depth, cones=cones)
         encoded = field.position_encoder.out_dim
         widths = [columns for _, columns in matrix_shapes(field.trunk)]
         expected = [encoded, *([4] * (depth - 1))]
