@@ -310,19 +310,12 @@ def grids(
 
 
 def scene(device: torch.device, folder: str, size: int, seconds: float) -> Iterator[dict[str, Any]]:
-    """PSNR of the test views of a scene after a while, by the fields that suit objects."""
-    for name in ("factored", "proposal"):
-        fitted = train_fit.fit(
-            scene=folder,
-            size=size,
-            field=name,
-            encodings=[FIELDS[name].encoding],
-            seconds=seconds,
-            device=str(device),
-            quiet=True,
-        )
-        yield dict(scene=folder, size=size, field=name, seconds=seconds, scores=fitted.scores)
-        print(f"\n{folder}, {size} pixels, {name}, {seconds:g} s: {fitted.scores}", flush=True)
+    """PSNR of the test views of a scene after a while, by ``--field auto``."""
+    fitted = train_fit.fit(
+        scene=folder, size=size, field="auto", seconds=seconds, device=str(device), quiet=True
+    )
+    yield dict(scene=folder, size=size, seconds=seconds, scores=fitted.scores)
+    print(f"\n{folder}, {size} pixels, {seconds:g} s: {fitted.scores}", flush=True)
 
 
 def fields(device: torch.device, size: int, batch: int, steps: int) -> Iterator[dict[str, Any]]:

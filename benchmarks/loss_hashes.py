@@ -24,7 +24,6 @@ RUNS = {
     "cat, bands": [*_CAT, "--bands", "4", "6"],
     "cat, observed": [*_CAT, "--observed", "0.1", "--bands", "auto"],
     "spheres": [*_SPHERES, "--bands", "6", "--encodings", "none", "fourier"],
-    "factored": [*_SPHERES, "--field", "factored"],
     "proposal": [*_SPHERES, "--field", "proposal", "--encodings", "hash"],
     "mip": [*_SPHERES, "--field", "mip"],
     "topics": ["--sequence", "topics", "--steps", "30"],

@@ -50,7 +50,6 @@ from scenes.builtin.quadrature import render_exactly
 
 FIELDS = {
     "mlp": FieldOptions("fourier", field="mlp"),
-    "factored": FieldOptions("vector-matrix", field="factored"),
     "proposal": FieldOptions("hash", field="proposal"),
 }
 """Our fields with the encoding of each."""
@@ -151,7 +150,7 @@ RECIPES = {
     "instant-NGP, 1,024 rays": Recipe(instant_ngp, by_ngp_adam, 1024, "random"),
     # Those on and near the object: most rays of an object on a background meet nothing.
     "instant-NGP, our rays": Recipe(
-        instant_ngp, by_ngp_adam, 1024, "random", drawn_by=ours("factored")
+        instant_ngp, by_ngp_adam, 1024, "random", drawn_by=ours("proposal")
     ),
 }
 TABLE = {

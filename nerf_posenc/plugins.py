@@ -94,10 +94,6 @@ class PluginTable(MutableMapping[str, Value]):
         self._values[name] = value
         return value
 
-    def is_imported(self, name: str) -> bool:
-        """Whether a value is there, or would have to be imported first."""
-        return not isinstance(self._all()[name], str | EntryPoint)
-
     def __setitem__(self, name: str, value: Value) -> None:
         self._all()[name] = value
 

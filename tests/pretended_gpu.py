@@ -473,10 +473,9 @@ RUNS = {
     "lens": f"--scene transforms --encodings fourier {_VIEWS}",
     "nerf": f"--field nerf --encodings fourier {_SCENE}",
     "mip": f"--field mip --encodings fourier {_SCENE}",
-    "factored": f"--field factored {_SCENE}",
     "proposal": f"--field proposal --encodings hash {_SCENE}",
     "points": f"--scene colmap --field proposal --encodings hash {_VIEWS}",
-    "poses": f"--field proposal --encodings vector-matrix --refine-poses {_SCENE}",
+    "poses": f"--field proposal --encodings hash --refine-poses {_SCENE}",
     "text": f"--sequence text.txt --depth 1 {SEQUENCE}",
 }
 """Command lines of every kind and field."""
@@ -484,7 +483,7 @@ NEEDS = {"points": ("pycolmap",)}
 """Packages of the optional ones of them."""
 
 
-MOST_WAITS = {"mlp": 4, "lens": 4, "factored": 5}
+MOST_WAITS = {"mlp": 4, "lens": 4}
 """Waits for the device that a training step takes: whatever is not named here takes none."""
 
 

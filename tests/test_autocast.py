@@ -22,12 +22,7 @@ from nerf_posenc import (
     preset,
 )
 from nerf_posenc.core import sincos
-from nerf_posenc.encoders import (
-    LineProductEncoder,
-    VectorMatrixEncoder,
-    contract_gaussian,
-    icosahedron_basis,
-)
+from nerf_posenc.encoders import contract_gaussian, icosahedron_basis
 
 X = torch.rand(40, 3, generator=torch.Generator().manual_seed(0)) * 2 - 1
 DIRECTIONS = F.normalize(X, dim=-1)
@@ -55,8 +50,6 @@ CALLS: dict[str, Callable[[], Tensor]] = {
     "time2vec": lambda: Time2VecEncoder(16)(100 * X[:, :1]),
     "hash": lambda: HashGridEncoder(3, 4, log2_table_size=12)(X),
     "planes": lambda: KPlanesEncoder(3, 8, resolution=16)(X),
-    "lines": lambda: LineProductEncoder(3, 8)(X),
-    "vectors and matrices": lambda: VectorMatrixEncoder(8)(X),
     "sequence": lambda: SinusoidalEncoder(64)(POSITIONS),
     "similarity": lambda: SinusoidalEncoder(64).similarity(POSITIONS, POSITIONS),
     "grid": lambda: GridSinusoidalEncoder(64).table((5, 6)),

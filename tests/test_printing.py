@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 import nerf_posenc as root
-from nerf_posenc import encoders
 
 # What sets initial weights or trains them: no part of the encoding.
 INITIAL = {"trainable", "std", "generator", "gain", "c"}
@@ -129,18 +128,6 @@ CASES: list[CaseOfPrinting] = [
         dict(in_dim=3, features=2, resolution=4),
         dict(features=3, resolution=5, reduce="sum", align_corners=False, **GRID),
         coordinates(3),
-    ),
-    (
-        encoders.LineProductEncoder,
-        dict(in_dim=3, features=4, resolution=16),
-        dict(features=5, resolution=17, blur=0.5, bounds=(0.0, 1.0)),
-        lambda encoder: encoder(POINTS, progress=0.0),
-    ),
-    (
-        encoders.VectorMatrixEncoder,
-        dict(features=2, resolution=9),
-        dict(features=3, resolution=17, stride=2, blur=0.5, bounds=(0.0, 1.0)),
-        lambda encoder: encoder(POINTS, progress=0.0),
     ),
 ]
 

@@ -62,8 +62,8 @@ _MAX_RENDERED = 1 << 27
 class AudioOptions(CoordinateOptions):
     """Fit a sound without and with an encoding.
 
-    Encodings: none fourier gaussian hash lines; networks that need no encoding: siren finer
-    gauss wire mfn.
+    Encodings: none fourier gaussian hash; networks that need no encoding: siren finer gauss
+    wire mfn.
 
     Example: train_fit.py --audio song.wav --duration 5
     """

@@ -45,8 +45,8 @@ _MAX_FRAMES = 10_000
 class ClipOptions(CoordinateOptions):
     """Fit a short video without and with an encoding.
 
-    Encodings: none fourier gaussian hash lines; networks that need no encoding: siren finer
-    gauss wire mfn.
+    Encodings: none fourier gaussian hash; networks that need no encoding: siren finer gauss
+    wire mfn.
 
     Example: train_fit.py --clip film.mp4
     """

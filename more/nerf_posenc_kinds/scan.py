@@ -69,8 +69,8 @@ _PREVIEW_SIDE = 128
 class ScanOptions(PixelOptions):
     """Reconstruct a slice or a volume from its projections.
 
-    Encodings: none fourier gaussian hash lines; networks that need no encoding: siren finer
-    gauss wire mfn.
+    Encodings: none fourier gaussian hash; networks that need no encoding: siren finer gauss
+    wire mfn.
 
     Example: train_fit.py --scan slice.png --projections 40
     """

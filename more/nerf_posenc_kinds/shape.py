@@ -84,8 +84,8 @@ _PREVIEW_SIDE = 96
 class ShapeOptions(CoordinateOptions):
     """Fit a mesh's signed distance without and with an encoding.
 
-    Encodings: none fourier gaussian hash lines; networks that need no encoding: siren finer
-    gauss wire mfn.
+    Encodings: none fourier gaussian hash; networks that need no encoding: siren finer gauss
+    wire mfn.
 
     Example: train_fit.py --shape bunny.ply
     """

@@ -68,8 +68,8 @@ _MOST_RENDERED = 1 << 30
 class VolumeOptions(PixelOptions):
     """Fit every second slice of a volume, and score the others.
 
-    Encodings: none fourier gaussian hash lines; networks that need no encoding: siren finer
-    gauss wire mfn.
+    Encodings: none fourier gaussian hash; networks that need no encoding: siren finer gauss
+    wire mfn.
 
     Example: train_fit.py --volume head.nii.gz
     """

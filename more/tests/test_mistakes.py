@@ -11,7 +11,7 @@ pytestmark = pytest.mark.usefixtures("own_folder")
 MISTAKES = """
 --task stories --depth 3 => --depth has no effect on the model memn2n
 --scan shepp-logan --bands 4 6 => '6' belongs to no option
---scan shepp-logan --encodings vector-matrix => a scan takes none, fourier, gaussian, hash
+--scan shepp-logan --encodings auto => no encoding 'auto'; there are finer
 --scan shepp-logan --sigma 3 => --sigma is for the encoding gaussian
 --scan shepp-logan --projections 0 => --projections must be 1
 --scan shepp-logan --held-out => --held-out is for --image, not for --scan
@@ -40,7 +40,7 @@ MISTAKES = """
 --task topics --turntable 3 => --turntable is for --scene, not for --task
 --image cat --beam 2 => --beam is for --task, not for --image
 --shape brick --eikonal -1 => --eikonal must be 0 or more
---shape brick --encodings vector-matrix => a shape takes none, fourier
+--shape brick --encodings auto => no encoding 'auto'; there are finer
 --observed 0.5 --task topics => --observed is for --image
 identify nowhere.json => nowhere.json
 """

@@ -3,10 +3,8 @@ from nerf_posenc.core.filters import Lanczos as Lanczos
 from nerf_posenc.encoders.geodesic import icosahedron_basis as icosahedron_basis
 from nerf_posenc.encoders.geographic import directions_from_degrees as directions_from_degrees
 from nerf_posenc.encoders.geographic import equal_earth as equal_earth
-from nerf_posenc.encoders.line_product import LineProductEncoder as LineProductEncoder
 from nerf_posenc.encoders.porting import column_order as column_order
 from nerf_posenc.encoders.porting import port_linear as port_linear
 from nerf_posenc.encoders.spaces import contract_gaussian as contract_gaussian
 from nerf_posenc.encoders.spaces import plucker_rays as plucker_rays
 from nerf_posenc.encoders.spaces import uncontract as uncontract
-from nerf_posenc.encoders.vector_matrix import VectorMatrixEncoder as VectorMatrixEncoder

@@ -12,15 +12,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc.core.encoder import inside_transform, require_coordinates, without_autocast
+from nerf_posenc.core.encoder import inside_transform, require_coordinates
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, Shaped
 
 Interpolation = Literal["linear", "smoothstep"]
-
-# A blur of this many nodes changes nothing that can be seen.
-_LEAST_BLUR = 0.25
 
 # Rows with at least this many features are summed row by row; for fewer, sorting costs more.
 _WIDE = 8
@@ -38,15 +35,6 @@ class Corners(NamedTuple):
 
     rows: Int[Tensor, "grids n corners"]
     weights: Float[Tensor, "grids n corners"]
-
-    @classmethod
-    def cat(cls, parts: "Sequence[Corners]") -> "Corners":
-        """Concatenate the corners of several points."""
-        return cls(*(torch.cat(each, dim=1) for each in zip(*parts, strict=True)))
-
-    def points(self, points: Int[Tensor, " m"]) -> "Corners":
-        """Select the corners of some of the points."""
-        return Corners(*(part.index_select(1, points) for part in self))
 
 
 def require_bounds(bounds: Sequence[float]) -> None:
@@ -159,42 +147,10 @@ def combine_corners(
     # Corner by corner, since operations along the short dimension of corners are slow.
     corners = [finish(functools.reduce(combine, corner)) for corner in itertools.product(*sides)]
     if corners[0].is_cpu:
-        return torch.stack(corners, dim=-1)
+        # Stacked along the last dimension they would be copied number by number.
+        return torch.stack(corners).movedim(0, -1).contiguous()
     # A GPU reads them corner by corner: its neighboring threads then read neighboring points.
     return torch.stack(corners).movedim(0, -1)
-
-
-def blurred(
-    nodes: Float[Tensor, "*batch used width"],
-    sigma: float,
-    progress: float | Tensor,
-    *,
-    resolution: int,
-) -> Float[Tensor, "*batch resolution width"]:
-    """Blur features of the nodes of lines by a Gaussian, less and less in the course of a fit.
-
-    Args:
-        nodes: features of nodes, evenly spaced from end to end of each line.
-        sigma: standard deviation at a progress of 0, as a share of the line; it falls
-            exponentially, to a quarter of the distance between nodes at 1.
-        progress: progress of the fit, clamped to [0, 1].
-        resolution: nodes of each line in the result.
-
-    Returns:
-        Features of the nodes of the result, evenly spaced over the same lines.
-    """
-    options: Any = {
-        "dtype": torch.promote_types(nodes.dtype, torch.float32),
-        "device": nodes.device,
-    }
-    reached = torch.as_tensor(progress, **options).clamp(0, 1)
-    least = min(1.0, _LEAST_BLUR / (nodes.shape[-2] - 1) / sigma)
-    here, there = (torch.linspace(0, 1, n, **options) for n in (nodes.shape[-2], resolution))
-    # Each row is a Gaussian, cut off at the edges and normalized: what is constant stays so.
-    offsets = (there[:, None] - here) / (sigma * least**reached)
-    weights = torch.softmax(-0.5 * offsets.square(), dim=-1)
-    with without_autocast(nodes):
-        return weights.to(nodes.dtype) @ nodes
 
 
 def weighted_rows(

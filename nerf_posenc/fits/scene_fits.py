@@ -14,7 +14,6 @@ from nerf_posenc.radiance.base_renderer import Renderer
 from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import render_camera
-from nerf_posenc.radiance.factored_field import FactoredField
 from nerf_posenc.radiance.fields import RadianceField
 from nerf_posenc.radiance.poses import align_poses
 from nerf_posenc.radiance.views import Scene
@@ -57,7 +56,7 @@ class SceneFit:
     given_poses: Float[Tensor, "views 4 4"] | None = None
 
     @property
-    def field(self) -> RadianceField | FactoredField:
+    def field(self) -> RadianceField:
         """The radiance field, the last one if there are a coarse and a fine one."""
         return self.renderer.fields[-1]
 

@@ -5,14 +5,11 @@ from nerf_posenc.radiance.build import FieldRecipe as FieldRecipe
 from nerf_posenc.radiance.cameras import Camera as Camera
 from nerf_posenc.radiance.evaluation import ViewScore as ViewScore
 from nerf_posenc.radiance.evaluation import evaluate_views as evaluate_views
-from nerf_posenc.radiance.factored_field import FactoredField as FactoredField
 from nerf_posenc.radiance.fields import RadianceField as RadianceField
 from nerf_posenc.radiance.fields import hash_field as hash_field
-from nerf_posenc.radiance.fields import mip_field as mip_field
 from nerf_posenc.radiance.fields import nerf_field as nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid as OccupancyGrid
 from nerf_posenc.radiance.occupancy import visual_hull as visual_hull
-from nerf_posenc.radiance.packed import PackedRenderer as PackedRenderer
 from nerf_posenc.radiance.proposals import ProposalRenderer as ProposalRenderer
 from nerf_posenc.radiance.rays import Rays as Rays
 from nerf_posenc.radiance.rays import camera_rays as camera_rays

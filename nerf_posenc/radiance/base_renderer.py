@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.radiance.factored_field import FactoredField
 from nerf_posenc.radiance.fields import RadianceField
 from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.ray_batches import RayBatch, RayBatches, occupied_pixels
@@ -38,6 +37,8 @@ of rows, which takes longer than the product itself."""
 # The occupancy grid is not updated before this step: the densities of an untrained field would mark
 # cells of the scene as empty.
 _GRID_START = 100
+# Steps between two updates of the occupancy grid, and the share of its cells in each.
+_GRID_EVERY, _GRID_SHARE = 32, 0.25
 
 
 class FieldRates(NamedTuple):
@@ -46,12 +47,10 @@ class FieldRates(NamedTuple):
     Attributes:
         lrs: learning rate by optimizer; others have their own default.
         adam: learning rate of Adam beside Muon, for all but the hidden matrices.
-        unbounded_adam: the same for scenes without a box; None for no difference.
     """
 
     lrs: Mapping[str, float] = MappingProxyType({"muon": 0.02, "adam": 5e-4})
     adam: float = MUON_ADAM_LR
-    unbounded_adam: float | None = None
 
 
 DEFAULT_RATES = FieldRates()
@@ -81,8 +80,6 @@ class Renderer(nn.Module):
     """Weight of the coarse pass in the loss."""
     known_share = 0.0
     """Share of a batch's rays that show points whose distances are known, if there are any."""
-    grid_update = (32, 0.25)
-    """Steps between two updates of the occupancy grid, and the share of its cells in each."""
 
     def __init__(self, space: BoxSpace | None = None, *, num_exposures: int = 0) -> None:
         super().__init__()
@@ -93,7 +90,7 @@ class Renderer(nn.Module):
         self.rates = DEFAULT_RATES
 
     @property
-    def fields(self) -> list[RadianceField | FactoredField]:
+    def fields(self) -> list[RadianceField]:
         """Fields that are trained: a coarse and a fine one, or one. The last one is shown."""
         return [self.field]
 
@@ -117,14 +114,11 @@ class Renderer(nn.Module):
             optimizer: one of ``recipes.OPTIMIZERS``.
             lr: peak learning rate; None for `default_lr`.
         """
-        adam_lr = self.rates.adam
-        if self.rates.unbounded_adam is not None and not self.space.is_box:
-            adam_lr = self.rates.unbounded_adam
         return recipes.make_optimizer(
             self,
             optimizer,
             self.default_lr(optimizer) if lr is None else lr,
-            adam_lr=adam_lr,
+            adam_lr=self.rates.adam,
             matrices=[m for field in self.fields for m in field.hidden_matrices()],
         )
 
@@ -180,13 +174,10 @@ class Renderer(nn.Module):
         """Factor of the learning rates at a share of the fit in [0, 1)."""
         return cosine_decay(progress) if self.poses is None else self.poses.schedule(progress)
 
-    def refine(self, progress: float) -> None:
-        """Refine the field after a share of the fit; by default it stays as it is."""
-
     def after_step(
         self, batches: RayBatches | None = None, *, autocast_dtype: torch.dtype | None = None
     ) -> Callable[[FitState], None]:
-        """Make the callback after a training step: it updates poses, field and occupancy grid.
+        """Make the callback after a training step: it updates poses and occupancy grid.
 
         Args:
             batches: rays by which outliers among the refined poses are relocalized; None to
@@ -194,14 +185,13 @@ class Renderer(nn.Module):
             autocast_dtype: type of autocast, as for the fit.
         """
         update_poses = self._pose_updates(batches, autocast_dtype)
-        every, share = self.grid_update
 
         def update(state: FitState) -> None:
             update_poses(state)
-            self.refine(state.step / state.num_steps)
-            if self.grid is not None and state.step >= _GRID_START and state.step % every == 0:
+            is_due = state.step >= _GRID_START and state.step % _GRID_EVERY == 0
+            if self.grid is not None and is_due:
                 with autocast(self.grid.density.device, autocast_dtype):
-                    self.grid.update(self.field.density, seed=state.step, share=share)
+                    self.grid.update(self.field.density, seed=state.step, share=_GRID_SHARE)
 
         return update
 

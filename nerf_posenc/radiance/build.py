@@ -13,10 +13,8 @@ from torch import Tensor
 from nerf_posenc.core.encoder import Identity, unknown_name
 from nerf_posenc.encoders.spherical_harmonics import SphericalHarmonicsEncoder
 from nerf_posenc.radiance.base_renderer import DEFAULT_RATES, FieldRates, Renderer
-from nerf_posenc.radiance.factored_field import FactoredField
-from nerf_posenc.radiance.fields import RadianceField, hash_field, mip_field, nerf_field
+from nerf_posenc.radiance.fields import RadianceField, hash_field, nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid, visual_hull
-from nerf_posenc.radiance.packed import STRIDES, PackedRenderer
 from nerf_posenc.radiance.poses import is_one_pose
 from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.refinement import SEARCH_FROM_ONE
@@ -29,15 +27,6 @@ from nerf_posenc.training.encoding_recipe import EncoderDescription
 if TYPE_CHECKING:
     from jaxtyping import Bool
 
-# Nodes of the factored field along each axis, per pixel of a view's longer side.
-_NODES_PER_PIXEL = 0.4
-# Fewest and most of these nodes, whatever the size of the views.
-_FEWEST_NODES = 64
-_MOST_NODES = 512
-# Opacity along a cell's diagonal below which a cell of the scene's box is empty.
-_THRESHOLD_IN_BOX = 0.01
-# The same in other spaces: a fit of all space starts full of fog, which must not count.
-_THRESHOLD = 0.08
 # Bounds of the nodes per axis at the max resolution of the proposal field's hash grid.
 _FEWEST_HASH_NODES = 256
 _MOST_HASH_NODES = 1024
@@ -52,13 +41,12 @@ class FieldOptions(EncoderDescription):
     Attributes:
         field: name of a row of ``FIELDS``.
         width: units per layer; None for those of the row.
-        depth: layers of the trunk, or hidden layers of the factored field's color; None for those
-            of the row.
+        depth: layers of the trunk; None for those of the row.
         num_exposures: training views whose exposures are learned; 0 for none.
         num_poses: training views whose poses are refined; 0 for none.
         space: coordinates of the field: ``"box"``, ``"contracted"`` or ``"forward-facing"``.
         num_samples: samples along a ray; None for those of the row. NeRF has twice as many more in
-            its fine pass, and the factored field one per cell.
+            its fine pass.
         seed: random seed of the initial weights.
     """
 
@@ -77,13 +65,19 @@ class FieldOptions(EncoderDescription):
     def layers(self) -> tuple[int, int]:
         """Width and depth of the trunk."""
         row = get_field(self.field)
-        # A small network reads a grid.
-        is_grid = self.encoding in ("hash", "vector-matrix")
-        width, depth = row.grid_layers if is_grid and row.grid_layers else row.layers
+        is_small = recipes.get_recipe(self.encoding).is_small
+        width, depth = row.small_layers if is_small and row.small_layers else row.layers
         return (
             width if self.width is None else self.width,
             depth if self.depth is None else self.depth,
         )
+
+    @property
+    def has_hull(self) -> bool:
+        """Whether its occupancy grid starts as the visual hull: in a box, of poses that stay."""
+        row = get_field(self.field)
+        is_box = self.space == "box" or not row.takes_spaces
+        return row.has_grid and is_box and not self.num_poses
 
 
 class FieldParts(NamedTuple):
@@ -110,34 +104,31 @@ class FieldRecipe:
         about: short description of the field for ``--help``.
         build: makes the field in its renderer.
         layers: default width and depth.
-        grid_layers: the same after a grid that is an encoding; None for no difference.
+        small_layers: the same after an encoding that a small network reads, such as a grid; None
+            for no difference.
         num_samples: default number of samples along a ray.
         encodings: function that lists the encodings that it takes.
         default_encodings: encodings that it is fitted with by default. The last one is the best.
         rates: learning rates.
         has_grid: whether it has an occupancy grid, which starts as the visual hull of the views.
         takes_spaces: whether it takes scenes outside of a box, in the space that suits the views.
-        by_disparity: whether contracted space has its steps equal in disparity.
         takes_exposures: whether it learns the exposures of the training views.
         takes_poses: whether it refines the poses of the training views.
-        steps: default number of training steps on a CPU.
         batch_size: default number of rays per step on a GPU.
     """
 
     about: str
     build: Callable[[FieldOptions, FieldParts], Renderer]
     layers: tuple[int, int] = (256, 8)
-    grid_layers: tuple[int, int] | None = None
+    small_layers: tuple[int, int] | None = None
     num_samples: int = 96
-    encodings: Callable[[], Sequence[str]] = recipes.general_encodings
+    encodings: Callable[[], Sequence[str]] = lambda: list(recipes.ENCODINGS)
     default_encodings: tuple[str, ...] = ("none", "fourier")
     rates: FieldRates = DEFAULT_RATES
     has_grid: bool = False
     takes_spaces: bool = False
-    by_disparity: bool = False
     takes_exposures: bool = False
     takes_poses: bool = False
-    steps: int = 700
     batch_size: int = 8192
 
 
@@ -177,20 +168,19 @@ def make_renderer(
     row = get_field(options.field)
     recipes.get_recipe(options.encoding)
     if options.encoding not in row.encodings():
-        taken_by = (name for name in FIELDS if options.encoding in FIELDS[name].encodings())
         raise ValueError(
             f"the {options.field} field does not take the encoding {options.encoding!r}; use the "
-            f"{next(taken_by, 'mlp')} field"
+            "mlp field"
         )
     space = options.space if row.takes_spaces else "box"
     if views is not None:
         options = replace(options, resolution=max(views.size))
-        if row.has_grid and space == "box" and hull is None:
+        if options.has_hull and hull is None:
             hull = visual_hull(views)
     parts = FieldParts(
         torch.Generator().manual_seed(options.seed),
         row.num_samples if options.num_samples is None else options.num_samples,
-        make_space(space, views, by_disparity=row.by_disparity),
+        make_space(space, views),
         hull,
     )
     renderer = row.build(options, parts)
@@ -220,10 +210,11 @@ def _hierarchical(options: FieldOptions, parts: FieldParts, *, cones: bool) -> R
     bands = options.num_bands + (_MIP_EXTRA_BANDS if cones else 0)
     width, depth = options.layers
     make = partial(
-        mip_field if cones else nerf_field,
+        nerf_field,
         None if options.encoding == "none" else bands,
         width=width,
         depth=depth,
+        cones=cones,
         generator=parts.generator,
     )
     count = parts.num_samples
@@ -232,33 +223,18 @@ def _hierarchical(options: FieldOptions, parts: FieldParts, *, cones: bool) -> R
     return HierarchicalRenderer(make(), make(), num_coarse=count, num_fine=2 * count)
 
 
-def _factored(options: FieldOptions, parts: FieldParts) -> Renderer:
-    threshold = _THRESHOLD_IN_BOX if parts.space.is_box else _THRESHOLD
-    grid = OccupancyGrid(threshold=threshold, possible=parts.hull)
-    width, depth = options.layers
-    nodes = _NODES_PER_PIXEL * options.resolution
-    nodes = min(max(nodes, _FEWEST_NODES), _MOST_NODES)
-    field = FactoredField(
-        resolution=STRIDES[0] * round(nodes / STRIDES[0]) + 1,
-        stride=STRIDES[0],
-        width=width,
-        depth=depth,
-        box=grid.occupied_box(),
-        generator=parts.generator,
-    )
-    return PackedRenderer(field, grid, parts.space, num_exposures=options.num_exposures)
-
-
 def _proposal(options: FieldOptions, parts: FieldParts) -> Renderer:
     width, depth = options.layers
     if options.encoding == "hash":
-        # Contracted space has half of the cube for what lies between the cameras.
-        max_resolution = min(max(4 * options.resolution, _FEWEST_HASH_NODES), _MOST_HASH_NODES)
+        # Contracted space has half of the cube for what lies between the cameras. An object fills
+        # few cells of its box: smaller tables are read faster and learn sooner.
+        per_pixel, log2_table_size = (1.25, 15) if options.has_hull else (4, 17)
+        nodes = round(per_pixel * options.resolution)
         field = hash_field(
             num_levels=8,
             features_per_level=4,
-            log2_table_size=17,
-            max_resolution=max_resolution,
+            log2_table_size=log2_table_size,
+            max_resolution=min(max(nodes, _FEWEST_HASH_NODES), _MOST_HASH_NODES),
             width=width,
             depth=depth,
             generator=parts.generator,
@@ -268,6 +244,7 @@ def _proposal(options: FieldOptions, parts: FieldParts) -> Renderer:
     return ProposalRenderer(
         field,
         parts.space,
+        grid=OccupancyGrid(possible=parts.hull) if options.has_hull else None,
         num_samples=parts.num_samples,
         num_exposures=options.num_exposures,
         num_poses=options.num_poses,
@@ -293,30 +270,16 @@ FIELDS: dict[str, FieldRecipe] = {
         encodings=lambda: ("none", "fourier"),
         batch_size=1024,
     ),
-    "factored": FieldRecipe(
-        about="TensoRF's grids",
-        build=_factored,
-        layers=(64, 2),
-        encodings=lambda: ("vector-matrix",),
-        default_encodings=("vector-matrix",),
-        # Where no box bounds the scene, a larger rate of the grids leaves fog.
-        rates=FieldRates({"muon": 0.02, "adam": 0.01}, adam=0.02, unbounded_adam=0.01),
-        has_grid=True,
-        takes_spaces=True,
-        takes_exposures=True,
-        steps=3000,
-    ),
     "proposal": FieldRecipe(
-        about="mip-NeRF 360's sampling",
+        about="mip-NeRF 360's sampling, also of what lies behind a scene",
         build=_proposal,
         layers=(128, 4),
-        grid_layers=(64, 1),
+        small_layers=(64, 1),
         num_samples=16,
-        encodings=lambda: [name for name in recipes.ENCODINGS if name != "lines"],
         default_encodings=("none", "fourier", "hash"),
         rates=FieldRates(adam=0.02),
+        has_grid=True,
         takes_spaces=True,
-        by_disparity=True,
         takes_exposures=True,
         takes_poses=True,
     ),

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.core.columns import IncludeInput
 from nerf_posenc.core.encoder import Encoder, Identity, require_coordinates, require_counts
 from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.encoders.hash_grid import HashGridEncoder
@@ -192,28 +191,13 @@ def at_least_float32(values: Tensor) -> Tensor:
     return values if values.dtype == torch.float64 else values.float()
 
 
-def _skip_layer(depth: int) -> int | None:
-    """Layer of the skip connection, the fifth of eight; None for a single layer."""
-    return min(depth // 2 + 1, depth - 1) or None
-
-
-def _encoders(
-    num_bands: int | None, num_direction_bands: int, *, include_input: IncludeInput
-) -> tuple[Encoder, Encoder]:
-    if num_bands is None:
-        return Identity(3), Identity(3)
-    return (
-        FourierEncoder(3, num_bands, include_input=include_input),
-        FourierEncoder(3, num_direction_bands, include_input="front"),
-    )
-
-
 def nerf_field(
     num_bands: int | None = 10,
     num_direction_bands: int = 4,
     *,
     width: int = 256,
     depth: int = 8,
+    cones: bool = False,
     generator: torch.Generator | None = None,
 ) -> RadianceField:
     """NeRF's network, layer for layer (Mildenhall et al. 2020, section 5.3 and figure 7).
@@ -226,48 +210,26 @@ def nerf_field(
         num_direction_bands: frequency bands of the direction.
         width: units per layer; the head has half.
         depth: layers of the trunk, with a skip connection in the middle.
+        cones: build mip-NeRF's network, which is called with the variance of each position (Barron
+            et al. 2021). With its 16 bands it has 612,740 parameters.
         generator: random number generator of the initial weights.
     """
+    encoders: tuple[Encoder, Encoder] = Identity(3), Identity(3)
+    if num_bands is not None:
+        encoders = (
+            FourierEncoder(3, num_bands, include_input=None if cones else "front"),
+            FourierEncoder(3, num_direction_bands, include_input="front"),
+        )
     return RadianceField(
-        *_encoders(num_bands, num_direction_bands, include_input="front"),
+        *encoders,
         width=width,
         depth=depth,
-        skip=_skip_layer(depth),
+        # The fifth of eight layers; none for a single one.
+        skip=min(depth // 2 + 1, depth - 1) or None,
         feature_dim=width,
         head_width=width // 2,
-        density="relu",
-        generator=generator,
-    )
-
-
-def mip_field(
-    num_bands: int | None = 16,
-    num_direction_bands: int = 4,
-    *,
-    width: int = 256,
-    depth: int = 8,
-    generator: torch.Generator | None = None,
-) -> RadianceField:
-    """mip-NeRF's network, called with the variance of each position (Barron et al. 2021).
-
-    At full size the field has 612,740 parameters.
-
-    Args:
-        num_bands: frequency bands of the position; None for raw positions and directions.
-        num_direction_bands: frequency bands of the direction.
-        width: units per layer; the head has half.
-        depth: layers of the trunk, with a skip connection in the middle.
-        generator: random number generator of the initial weights.
-    """
-    return RadianceField(
-        *_encoders(num_bands, num_direction_bands, include_input=None),
-        width=width,
-        depth=depth,
-        skip=_skip_layer(depth),
-        feature_dim=width,
-        head_width=width // 2,
-        density="softplus",
-        rgb_padding=_MIP_PADDING,
+        density="softplus" if cones else "relu",
+        rgb_padding=_MIP_PADDING if cones else 0.0,
         generator=generator,
     )
 

@@ -2,7 +2,8 @@
 
 mip-NeRF 360 (Barron et al. 2022, section 3 and 4): the proposal is not trained to render, but to
 bound the weights of the field from above. Every ray has the same number of samples, and no empty
-space has to be found first: that suits rooms, whose views do not say which space is empty.
+space has to be found first: that suits rooms, whose views do not say which space is empty. The
+visual hull of an object says where its rays begin and end, and which pixels show it.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.core.encoder import require_counts, without_autocast
-from nerf_posenc.encoders.vector_matrix import VectorMatrixEncoder
+from nerf_posenc.core.encoder import require_counts
+from nerf_posenc.encoders.hash_grid import DenseGridEncoder
 from nerf_posenc.radiance.base_renderer import Renderer
-from nerf_posenc.radiance.factored_field import density_of_features
+from nerf_posenc.radiance.fields import at_least_float32
+from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.ray_batches import RayBatch, object_pixels
 from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
 from nerf_posenc.radiance.refinement import SEARCH, SEARCH_IN_BOX, SEARCH_IN_SPACE, PoseRefinement
 from nerf_posenc.radiance.sampling import Jitter, importance_samples, stratified_edges, uniform
-from nerf_posenc.radiance.scene_spaces import BoxSpace
+from nerf_posenc.radiance.scene_spaces import BoxSpace, Paths
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import (
     Rendering,
@@ -34,10 +36,15 @@ from nerf_posenc.radiance.volume_rendering import (
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
-# Features of each axis of the proposal's grid: few, since it has a density alone.
-_FEATURES = 4
 # Nodes along each axis of the proposal's grid: coarse, so that it is cheap to query 48 times a ray.
 _NODES = 65
+# Change of the activation's input per unit of the grid's features: they move by the learning rate
+# in a step, and a new surface should take tens of steps.
+_GAIN = 10.0
+# Density of 1 / length per unit of the activation, and what is subtracted from its input, so that a
+# new proposal is nearly transparent: both as in TensoRF's code (Chen et al. 2022).
+_DENSITY_SCALE = 25.0
+_DENSITY_SHIFT = 5.0
 
 # Added to the proposal's weights before intervals are drawn, so that any may be drawn.
 _LEAST_WEIGHT = 0.01
@@ -60,6 +67,8 @@ class ProposalRenderer(Renderer):
             ``(rays, 1, 3)`` to density and color.
         space: space in which the cube of the field is the scene; None for the scene's own box. In
             other spaces every ray ends: its last interval is endless.
+        grid: occupancy of a scene in its own box: intervals lie in the box around the cells that
+            are occupied at first, and rays are drawn that meet one; None for the whole cube.
         num_proposals: intervals of the proposal along a ray.
         num_samples: intervals of the field along a ray.
         num_exposures: views whose exposures are learned, a gain for each color channel; 0 for none.
@@ -73,11 +82,14 @@ class ProposalRenderer(Renderer):
 
     known_share = 1 / 8
 
+    box: Tensor
+
     def __init__(
         self,
         field: nn.Module,
         space: BoxSpace | None = None,
         *,
+        grid: OccupancyGrid | None = None,
         num_proposals: int = 48,
         num_samples: int = 16,
         num_exposures: int = 0,
@@ -87,15 +99,30 @@ class ProposalRenderer(Renderer):
         super().__init__(space, num_exposures=num_exposures)
         require_counts(num_proposals=num_proposals, num_samples=num_samples)
         self.field = field
-        self.proposal = VectorMatrixEncoder(_FEATURES, resolution=_NODES, generator=generator)
+        self.grid = grid
+        box = torch.tensor([[-1.0] * 3, [1.0] * 3]) if grid is None else grid.occupied_box()
+        self.register_buffer("box", box)
+        self.proposal = DenseGridEncoder(
+            3, features_per_level=1, base_resolution=_NODES, generator=generator
+        )
         self.num_proposals = num_proposals
         self.num_samples = num_samples
         search = SEARCH_IN_BOX if self.space.is_box else SEARCH_IN_SPACE
         self.poses = PoseRefinement(num_poses, search) if num_poses else None
 
+    @property
+    def has_fixed_shapes(self) -> bool:
+        """Whether every training step does the same operations; the grid leaves no samples out."""
+        return self.poses is None
+
     def live_pixels(self, views: Views) -> Iterable[Bool[Tensor, "height width"]] | None:
-        """Pixels of each view to draw rays from: those of `object_pixels`; all of opaque views."""
-        return None if views.is_opaque else object_pixels(views)
+        """Pixels of each view to draw rays from: all of opaque views.
+
+        Of others, those that meet an occupied cell, or without a grid those of `object_pixels`.
+        """
+        if self.grid is not None or views.is_opaque:
+            return super().live_pixels(views)
+        return object_pixels(views)
 
     def render_batch(self, batch: RayBatch) -> Rendering:
         """Forward pass of a training step, with the batch's views and known distances."""
@@ -122,10 +149,7 @@ class ProposalRenderer(Renderer):
         if self.poses is not None and views is not None:
             rays = self.poses(rays, views)
         paths = self.space.paths(rays)
-        # Intervals are constants: poses get gradients by the positions in them alone.
-        near, far = paths.near.detach(), paths.far.detach()
-        if self.space.is_box:
-            near, far = ray_aabb_intersect(paths.origins.detach(), paths.directions.detach())
+        near, far = self._ends(paths)
 
         def middles(edges: Tensor) -> tuple[Tensor, Tensor]:
             along = (edges[:, 1:] + edges[:, :-1]) / 2
@@ -140,8 +164,8 @@ class ProposalRenderer(Renderer):
             width = (far - near)[:, None] / self.num_proposals
             coarse = torch.cat([coarse[:, :1], coarse[:, 1:-1] + shift * width, coarse[:, -1:]], 1)
         _, positions = middles(coarse)
-        features = self._proposed_features(positions.detach())
-        proposed = weights_from_density(density_of_features(features), self._lengths(coarse))
+        density = self._proposed_density(positions.detach())
+        proposed = weights_from_density(density, self._lengths(coarse))
         # The field's intervals are drawn from those weights, and reach from near to far:
         # (rays, num_samples + 1) edges.
         drawn = importance_samples(
@@ -169,28 +193,17 @@ class ProposalRenderer(Renderer):
             penalty = penalty + _KNOWN * distance_loss(distances.detach(), weights, known)
         return rendering._replace(penalty=penalty)
 
-    def _proposed_features(
-        self, positions: Float[Tensor, "rays samples 3"]
-    ) -> Float[Tensor, "rays samples _features"]:
-        """Features of the proposal; at inference their sum, which is all that the density needs."""
-        if torch.is_grad_enabled():
-            features: Tensor = self.proposal(positions.reshape(-1, 3))
-            return features.view(*positions.shape[:2], -1)
-        planes, lines = self.proposal.planes, self.proposal.lines
-        # A plane times a line is trilinear in every cell, and so is the sum of all products: it is
-        # interpolated from its values at the nodes, without rounding by autocast.
-        with without_autocast(positions):
-            nodes = torch.einsum("xyf,zf->zyx", planes[0], lines[0])
-            nodes = nodes + torch.einsum("xzf,yf->zyx", planes[1], lines[1])
-            nodes = nodes + torch.einsum("yzf,xf->zyx", planes[2], lines[2])
-            # One volume for each ray: on a CPU, cores share the work by volumes.
-            sums = F.grid_sample(
-                nodes.expand(len(positions), 1, -1, -1, -1),
-                positions[:, None, None],
-                align_corners=True,
-                padding_mode="border",
-            )
-        return sums.view(*positions.shape[:2], 1)
+    @torch.no_grad()
+    def _ends(self, paths: Paths) -> tuple[Tensor, Tensor]:
+        """Where each ray begins and ends; constants, so that poses learn by positions alone."""
+        if not self.space.is_box:
+            return paths.near, paths.far
+        center, half = self.box.mean(0), (self.box[1] - self.box[0]) / 2
+        return ray_aabb_intersect(paths.origins - center, paths.directions, half_size=half)
+
+    def _proposed_density(self, positions: Tensor) -> Tensor:
+        value = _GAIN * at_least_float32(self.proposal(positions)[..., 0])
+        return _DENSITY_SCALE * F.softplus(value - _DENSITY_SHIFT)
 
     def _lengths(self, edges: Tensor) -> Tensor:
         lengths = edges.diff(dim=-1)

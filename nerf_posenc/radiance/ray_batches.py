@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -25,7 +24,6 @@ from nerf_posenc.radiance.views import (
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
-_BLOCK_BITS = 64
 # Margin around an object that rays are drawn from too, as a share of the longer side.
 _SURROUNDINGS = 0.05
 # Step between the pixels of the lattice, along rows and columns.
@@ -100,9 +98,18 @@ class RayBatches:
         if views.masks is not None:
             kept = iter(views.masks)
             live = kept if live is None else (m & k for m, k in zip(live, kept, strict=True))
-        self._live = None if live is None else PixelSet(live, device)
-        if self._live is not None and len(self._live) == 0:
-            raise ValueError("no pixel to draw from: every view is transparent or masked all over")
+        self._live: Tensor | None = None
+        if live is not None:
+            # Half the memory of 64 bits, which would be more than that of the images.
+            in_views = [mask.flatten().nonzero()[:, 0].int() for mask in live]
+            self._live = torch.cat(in_views).to(device)
+            counts = torch.tensor([len(pixels) for pixels in in_views])
+            # Number of live pixels up to the end of each view.
+            self._live_until = counts.cumsum(0).to(device)
+            if len(self._live) == 0:
+                raise ValueError(
+                    "no pixel to draw from: every view is transparent or masked all over"
+                )
         self._num_known = round(known_share * batch_size)
         self._points: SurfacePoints | None = None
         if views.points is not None and self._num_known:
@@ -120,7 +127,8 @@ class RayBatches:
         total = len(self._live) if self._live is not None else len(self._poses) * num_pixels
         drawn = torch.randint(total, (self.batch_size,), generator=generator, device=device)
         if self._live is not None:
-            view, pixel = self._live.select(drawn)
+            view = torch.searchsorted(self._live_until, drawn, right=True)
+            pixel = self._live[drawn].long()
         else:
             view, pixel = drawn // num_pixels, drawn % num_pixels
         if self._points is None:
@@ -167,51 +175,6 @@ class RayBatches:
         stored = self._pixels.device
         pixels = pixels_at(self._pixels, view.to(stored), pixel.to(stored)).to(device)
         return rays, over_background(pixels, background)
-
-
-class PixelSet:
-    """Pixels of several views, in a quarter of a byte for each pixel of the views.
-
-    Bits in blocks of 64, and the running count of the blocks (Jacobson 1989, rank and select).
-
-    Args:
-        masks: masks of the views, one after the other, all of one size.
-        device: device that pixels are selected on.
-
-    Examples:
-        >>> pixels = PixelSet(torch.tensor([[[True, False]], [[True, True]]]))
-        >>> len(pixels), pixels.select(torch.tensor([0, 1, 2]))
-        (3, (tensor([0, 1, 1]), tensor([0, 0, 1])))
-    """
-
-    def __init__(
-        self, masks: Iterable[Bool[Tensor, "height width"]], device: torch.device | str = "cpu"
-    ) -> None:
-        bits, counts = [], []
-        for mask in masks:
-            # One bit a pixel, and a running count for each block, by which a rank is found.
-            padded = F.pad(mask.flatten(), (0, -mask.numel() % _BLOCK_BITS))
-            bits.append(torch.from_numpy(np.packbits(padded.cpu().numpy(), bitorder="little")))
-            counts.append(padded.view(-1, _BLOCK_BITS).sum(1).cpu())
-        self._blocks_per_view = len(counts[0])
-        self._bits = torch.cat(bits).view(-1, _BLOCK_BITS // 8).to(device)
-        self._ends = torch.cat(counts).cumsum(0).to(device)
-        self._count = int(self._ends[-1])
-
-    def __len__(self) -> int:
-        return self._count
-
-    def select(self, ranks: Int[Tensor, " n"]) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
-        """Views and pixels within them, row by row, of these ranks among all pixels of the set."""
-        # The first block whose running count exceeds the rank.
-        block = torch.searchsorted(self._ends, ranks, right=True)
-        shifts = torch.arange(8, dtype=torch.uint8, device=ranks.device)
-        bits = (self._bits[block][..., None] >> shifts & 1).flatten(1)
-        # Within the block, from its end, where its running count is.
-        following = bits.flip(1).cumsum(1)
-        bit = _BLOCK_BITS - 1 - (following < (self._ends[block] - ranks)[:, None]).sum(1)
-        pixel = block % self._blocks_per_view * _BLOCK_BITS + bit
-        return block // self._blocks_per_view, pixel
 
 
 def object_pixels(views: Views) -> Iterator[Bool[Tensor, "height width"]]:

@@ -131,16 +131,16 @@ def ray_aabb_intersect(
     origins: Float[Tensor, "*batch 3"],
     directions: Float[Tensor, "*batch 3"],
     *,
-    half_size: float = 1.0,
+    half_size: float | Float[Tensor, " 3"] = 1.0,
 ) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch"]]:
-    """Distances at which rays enter and leave the cube [-half_size, half_size]^3.
+    """Distances at which rays enter and leave the box from -half_size to half_size.
 
     The slab test (Kay and Kajiya 1986).
 
     Args:
         origins: points where the rays start; inside the cube they enter at 0.
         directions: directions of any length, which is the unit of the distances.
-        half_size: half the edge of the cube.
+        half_size: half the edge of a cube, or of a box along each axis.
 
     Returns:
         Near and far distances, equal for a ray that misses.

@@ -8,7 +8,6 @@ from torch.nn import functional as F
 
 from nerf_posenc.core.encoder import require_counts
 from nerf_posenc.radiance.base_renderer import OPAQUE, PADDED_ROWS, Renderer
-from nerf_posenc.radiance.factored_field import FactoredField
 from nerf_posenc.radiance.fields import RadianceField
 from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
@@ -160,7 +159,7 @@ class HierarchicalRenderer(Renderer):
         self.coarse_weight = 0.1 if cones else 1.0
 
     @property
-    def fields(self) -> list[RadianceField | FactoredField]:
+    def fields(self) -> list[RadianceField]:
         """The coarse and the fine field, or the one for both passes."""
         return [self.coarse] if self.fine is None else [self.coarse, self.fine]
 

@@ -55,8 +55,6 @@ class BoxSpace(nn.Module):
 
     is_box = True
     """Whether the cube is the scene's own box."""
-    is_straight = True
-    """Whether rays are straight in the cube."""
 
     def paths(self, rays: Rays) -> Paths:
         """Rays as paths; the caller intersects them with what is occupied."""
@@ -96,19 +94,15 @@ class ContractedSpace(BoxSpace):
 
     Args:
         views: views whose cameras are enclosed; None for those of a state that is loaded.
-        by_disparity: steps beyond 1 are equal in disparity, as the contraction is along a ray from
-            the center; otherwise in the logarithm of the distance, which are more of them.
     """
 
     is_box = False
-    is_straight = False
 
     center: Tensor
     radius: Tensor
 
-    def __init__(self, views: Views | None = None, *, by_disparity: bool = False) -> None:
+    def __init__(self, views: Views | None = None) -> None:
         super().__init__()
-        self.by_disparity = by_disparity
         center, radius = torch.zeros(3), torch.ones(())
         if views is not None:
             positions = views.world_from_camera[:, :3, 3]
@@ -155,20 +149,17 @@ class ContractedSpace(BoxSpace):
             "center": self.center.tolist(),
             "radius": float(self.radius),
             "last": self._last,
-            "by_disparity": self.by_disparity,
         }
 
     @property
     def _last(self) -> float:
         """Coordinate of the farthest distance; the cube is half as wide as contracted space."""
-        return (2 - 1 / _FARTHEST if self.by_disparity else 1 + math.log(_FARTHEST)) / 2
+        return (2 - 1 / _FARTHEST) / 2
 
     def _distance(self, along: Tensor) -> Tensor:
-        """Distance in radii of the cameras: linear up to 1."""
+        """Distance in radii of the cameras: linear up to 1, then with steps equal in disparity."""
         value = 2 * along
-        if self.by_disparity:
-            return torch.where(value <= 1, value, 1 / (2 - value.clamp(1, 2 - 1 / _FARTHEST)))
-        return torch.where(value <= 1, value, torch.exp(value.clamp(min=1) - 1))
+        return torch.where(value <= 1, value, 1 / (2 - value.clamp(1, 2 - 1 / _FARTHEST)))
 
 
 class ForwardFacingSpace(BoxSpace):
@@ -302,10 +293,8 @@ def space_for(views: Views) -> SpaceName:
     return "forward-facing" if looks_forward else "contracted"
 
 
-def make_space(
-    name: SpaceName, views: Views | None = None, *, by_disparity: bool = False
-) -> BoxSpace:
+def make_space(name: SpaceName, views: Views | None = None) -> BoxSpace:
     """Build a space for views, or for a state that is loaded."""
     if name == "contracted":
-        return ContractedSpace(views, by_disparity=by_disparity)
+        return ContractedSpace(views)
     return ForwardFacingSpace(views) if name == "forward-facing" else BoxSpace()

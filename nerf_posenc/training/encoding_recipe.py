@@ -65,7 +65,6 @@ class EncodingRecipe:
             are as long as the rate, so a long fit converges only if it falls faster than Adam's.
         held_out: learning rates for evaluation between the fitted pixels; None for the usual ones.
         is_small: whether the network is so small that bfloat16 is no faster on a CPU.
-        is_general: whether the encoding takes any number of coordinates, such as those of images.
     """
 
     title: str
@@ -77,7 +76,6 @@ class EncodingRecipe:
     muon_lr_power: float = 1.0
     held_out: HeldOutRecipe | None = None
     is_small: bool = False
-    is_general: bool = True
 
     def encoder(
         self, model: EncoderDescription, generator: torch.Generator | None = None

@@ -14,9 +14,7 @@ from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import Encoder, Identity, require_positive, unknown_name
 from nerf_posenc.encoders.fourier import FourierEncoder
-from nerf_posenc.encoders.line_product import LineProductEncoder
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
-from nerf_posenc.encoders.vector_matrix import VectorMatrixEncoder
 from nerf_posenc.networks import (
     MLP,
     MultiplicativeFilterNetwork,
@@ -37,12 +35,6 @@ from nerf_posenc.training.optimizers import adam as make_adam
 from nerf_posenc.training.optimizers import muon as make_muon
 
 Recipe = TypeVar("Recipe")
-
-# Nodes along each axis of planes, which have one for each pixel of a view, within these bounds.
-_FEWEST_PLANE_NODES = 129
-_MOST_PLANE_NODES = 257
-# A sound has hundreds of thousands of samples, and a line 200 values for each node.
-_MOST_LINE_NODES = 4096
 
 # Tancik et al. 2020 chose sigma 10 for photographs and 14 for text at a Nyquist frequency of 128
 # cycles per unit.
@@ -95,18 +87,6 @@ def _hash_grid(model: EncoderDescription, generator: torch.Generator | None) -> 
     )
 
 
-def _lines(model: EncoderDescription, generator: torch.Generator | None) -> Encoder:
-    nodes = min(max(2, model.resolution), _MOST_LINE_NODES)
-    return LineProductEncoder(model.in_dim, resolution=nodes, generator=generator)
-
-
-def _vector_matrix(model: EncoderDescription, generator: torch.Generator | None) -> Encoder:
-    if model.in_dim != 3:
-        raise ValueError(f"vector-matrix takes 3 coordinates, not {model.in_dim}")
-    nodes = min(max(_FEWEST_PLANE_NODES, model.resolution), _MOST_PLANE_NODES)
-    return VectorMatrixEncoder(resolution=nodes, generator=generator)
-
-
 ENCODINGS: PluginTable[EncodingRecipe] = PluginTable(
     "nerf_posenc.encodings",
     {
@@ -130,22 +110,6 @@ ENCODINGS: PluginTable[EncodingRecipe] = PluginTable(
             muon_adam_lr=7e-3,
             muon_lr_power=2.0,
             is_small=True,
-        ),
-        # A registration from coarse to fine: more/docs/align.md.
-        "lines": EncodingRecipe(
-            title="Products of lines",
-            build=_lines,
-            layers=(64, 2),
-            lrs={"muon": 0.02, "adam": 0.01},
-            is_small=True,
-        ),
-        "vector-matrix": EncodingRecipe(
-            title="A factored grid",
-            build=_vector_matrix,
-            layers=(64, 2),
-            lrs={"muon": 0.02, "adam": 0.01},
-            muon_adam_lr=0.02,
-            is_general=False,
         ),
     },
     accept=as_recipe,
@@ -220,16 +184,6 @@ def _row(what: str, name: str, table: Mapping[str, Recipe]) -> Recipe:
 def implicit_networks() -> list[str]:
     """Names of the networks that stand among encodings, as they need none."""
     return [name for name in NETWORKS if name != "relu"]
-
-
-def general_encodings() -> list[str]:
-    """Names of the encodings of coordinates in general; ``"vector-matrix"`` is for scenes alone.
-
-    Rows of other distributions that have not been imported are taken to be general.
-    """
-    return [
-        name for name in ENCODINGS if not ENCODINGS.is_imported(name) or ENCODINGS[name].is_general
-    ]
 
 
 def get_recipe(encoding: str) -> EncodingRecipe:

@@ -179,14 +179,9 @@ def with_defaults(options: Coordinates, **defaults: Any) -> Coordinates:
     return replace(options, **left_open)
 
 
-def coordinate_encodings() -> list[str]:
-    """Names of the encodings of coordinates in general, without those of radiance fields alone."""
-    return recipes.general_encodings()
-
-
 def suiting_encodings() -> list[str]:
-    """Names that ``--encodings`` takes: the same, and networks that need no encoding."""
-    return [*coordinate_encodings(), *recipes.implicit_networks()]
+    """Names that ``--encodings`` takes: encodings, and networks that need none."""
+    return [*recipes.ENCODINGS, *recipes.implicit_networks()]
 
 
 def check_encodings(

@@ -39,7 +39,7 @@ _SWEPT = 1
 
 
 COLORS = {
-    **{"none": 0, "fourier": 1, "hash": 2, "gaussian": 3, "vector-matrix": 4},
+    **{"none": 0, "fourier": 1, "hash": 2, "gaussian": 3},
     **{"sinusoidal": 1, "learned": 2, "rotary": 3, "alibi": 4},
 }
 """Encodings that have the same color in every run; others take those that are free."""

@@ -18,7 +18,6 @@ from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.scene_spaces import space_for
 from nerf_posenc_app.kinds.scene.options import SceneOptions
 from nerf_posenc_app.kinds.scene.scene import SceneKind
-from nerf_posenc_app.options import UsageError
 from scenes import open_scene
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -49,11 +48,6 @@ def test_opaque_views_are_compared_on_the_proposal_field_and_objects_on_the_smal
     config = kind.resolve(asked)
     assert (config.field, config.steps) == ("proposal", 700)
     assert config.encodings == ("none", "fourier", "hash")
-    # What the small field alone takes is refused with the way out.
-    lines = replace(asked, encodings=("lines",))
-    lines.check()
-    with pytest.raises(UsageError, match="--field proposal does not take lines; use --field mlp"):
-        kind.resolve(lines)
     asked = SceneOptions(scene="spheres", size=8, device="cpu", quiet=True)
     config = SceneKind.open(asked).resolve(asked)
     assert (config.field, config.encodings) == ("mlp", ("none", "fourier"))
@@ -85,11 +79,11 @@ def test_the_field_of_auto_is_fitted_saved_and_rendered_again() -> None:
     data = ["--scene", "spheres", "--size", "8", "--field", "auto", "--out", "run"]
     assert train_fit.main([*data, *RUN]) == 0
     metrics = json.loads(Path("run/metrics.json").read_text())
-    assert [fit["encoding"] for fit in metrics["fits"]] == ["vector-matrix"]
+    assert [fit["encoding"] for fit in metrics["fits"]] == ["hash"]
     assert Path("run/report.html").is_file()
     assert train_fit.main(["render", "run", "--out", "turn.webp", "--size", "8"]) == 0
     assert Path("turn.webp").is_file()
-    fit = load_fit("run/fits/vector-matrix.safetensors")
+    fit = load_fit("run/fits/hash.safetensors")
     assert isinstance(fit, SceneFit)
     assert fit.options.space == "box"
     density, rgb = fit.field(torch.rand(4, 3), torch.rand(4, 3))

@@ -57,7 +57,7 @@ def test_a_new_field_is_fitted_saved_and_loaded(
     assert (density.shape, rgb.shape) == ((2,), (2, 3))
     for wrong, message in (
         (["mine", "--encodings", "hash"], "--field mine does not take hash; use --field mlp"),
-        (["mine", "--exposure"], "--exposure is for --field factored, proposal or auto"),
+        (["mine", "--exposure"], "--exposure is for --field proposal or auto"),
         (["mime"], "no field 'mime'; did you mean mine?"),
     ):
         assert train_fit.main([*ARGUMENTS, *wrong, "--out", "other"]) == 2

@@ -70,7 +70,7 @@ def scene_of(space: str) -> tuple[Renderer, Camera, Tensor]:
     ball = Ball((0.1, 0.1, -0.1), 0.3) if space == "contracted" else Ball((0.1, 0.2, 0.3), 0.4)
     renderer = ProposalRenderer(
         ball,
-        make_space(space, views, by_disparity=True),  # type: ignore[arg-type]
+        make_space(space, views),  # type: ignore[arg-type]
         num_samples=512,
     )
     return renderer, camera, views.world_from_camera

@@ -5,7 +5,7 @@ from typing import ClassVar
 import torch
 
 import nerf_posenc as ne
-from nerf_posenc.encoders import LineProductEncoder, VectorMatrixEncoder, icosahedron_basis
+from nerf_posenc.encoders import icosahedron_basis
 from tests.encoders.family import Case, EncoderFamily, coordinates, directions, positions
 
 
@@ -53,10 +53,6 @@ class TestEncoders(EncoderFamily):
             is_exported=False,
         ),
         "dense-grid": Case(lambda: ne.DenseGridEncoder(2, base_resolution=5), coordinates(2)),
-        "vector-matrix": Case(
-            lambda: VectorMatrixEncoder(4, resolution=5, stride=2), coordinates(3)
-        ),
-        "lines": Case(lambda: LineProductEncoder(2, 4, resolution=6), coordinates(2)),
         "tri-plane": Case(
             lambda: ne.KPlanesEncoder(3, 4, resolution=5, reduce="sum"),
             coordinates(3),

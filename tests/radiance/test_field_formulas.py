@@ -1,6 +1,7 @@
 """Activations, initial weights and sizes of the fields, and the recipes that build them."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -11,8 +12,9 @@ from nerf_posenc import FourierEncoder, HashGridEncoder, SphericalHarmonicsEncod
 from nerf_posenc.core.encoder import Identity
 from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
-from nerf_posenc.radiance.fields import Density, RadianceField, hash_field, mip_field, nerf_field
+from nerf_posenc.radiance.fields import Density, RadianceField, hash_field, nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid
+from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import Rendering
@@ -62,7 +64,7 @@ def test_colors_exceed_the_unit_range_by_their_padding() -> None:
         field = RadianceField(Identity(3), Identity(3), width=2, depth=1, rgb_padding=0.25)
         assert with_outputs(field, 0.0, value)(x, x)[1].flatten().tolist() == [bound] * 6
     # mip-NeRF, the authors' code: rgb_padding 0.001; NeRF has none.
-    white = with_outputs(mip_field(2, 2, width=4, depth=1), 0.0, 50.0)
+    white = with_outputs(nerf_field(2, 2, width=4, depth=1, cones=True), 0.0, 50.0)
     assert white(x, x)[1].flatten().tolist() == pytest.approx([1.001] * 6)
     assert nerf_field(2, 2, width=4, depth=1).rgb_padding == 0
 
@@ -78,8 +80,8 @@ def test_a_field_without_hidden_layers_in_its_head_colors_by_one_product() -> No
 @pytest.mark.parametrize(("depth", "skip"), [(1, None), (2, 1), (4, 3), (6, 4), (8, 5), (9, 5)])
 def test_the_skip_connection_joins_after_the_middle(depth: int, skip: int | None) -> None:
     # NeRF, section 5.3: into the fifth layer's activation, of eight.
-    for make in (nerf_field, mip_field):
-        field = make(1, 1, width=4, depth=depth)
+    for cones in (False, True):
+        field = nerf_field(1, 1, width=4, depth=depth, cones=cones)
         encoded = field.position_encoder.out_dim
         widths = [columns for _, columns in matrix_shapes(field.trunk)]
         expected = [encoded, *([4] * (depth - 1))]
@@ -144,6 +146,35 @@ def test_the_mlp_field_has_96_samples_a_grid_and_spherical_harmonics() -> None:
     assert isinstance(raw.field.direction_encoder, Identity)
 
 
+@pytest.mark.parametrize(
+    ("options", "resolution", "nodes", "rows"),
+    [
+        ({}, 400, 500, 1 << 15),
+        # Bounds of the nodes, whatever the size of the views.
+        ({}, 8, 256, 1 << 15),
+        ({}, 4000, 1024, 1 << 15),
+        ({"space": "contracted"}, 100, 400, 1 << 17),
+        # No hull is known of poses that are refined.
+        ({"num_poses": 3}, 100, 400, 1 << 17),
+    ],
+)
+def test_the_grid_of_an_object_is_smaller_than_that_of_a_capture(
+    options: dict[str, Any], resolution: int, nodes: int, rows: int
+) -> None:
+    renderer = make_renderer(
+        FieldOptions("hash", field="proposal", resolution=resolution, **options)
+    )
+    assert isinstance(renderer, ProposalRenderer)
+    grid = renderer.field.position_encoder
+    assert isinstance(grid, HashGridEncoder)
+    # Rounding of the growth may add one.
+    assert grid.resolutions[-1] in (nodes, nodes + 1)
+    assert grid.rows_per_level[-1] == rows
+    assert (grid.num_levels, grid.features_per_level) == (8, 4)
+    assert matrix_shapes(renderer.field.trunk) == [(64, 32)]
+    assert renderer.num_samples == 16
+
+
 def test_a_seed_gives_the_same_weights_and_the_two_passes_of_nerf_differ() -> None:
     weights = []
     for seed in (1, 1, 2):
@@ -163,9 +194,7 @@ def test_a_seed_gives_the_same_weights_and_the_two_passes_of_nerf_differ() -> No
 
 @pytest.mark.usefixtures("unchecked")
 def test_a_field_without_a_name_in_the_table_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match="no field 'large'; there are factored, mip, mlp, nerf, proposal"
-    ):
+    with pytest.raises(ValueError, match="no field 'large'; there are mip, mlp, nerf, proposal"):
         make_renderer(FieldOptions(field="large", resolution=8))
 
 

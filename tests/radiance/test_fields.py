@@ -16,7 +16,7 @@ from nerf_posenc.radiance.base_renderer import Renderer, render
 from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import evaluate_views
-from nerf_posenc.radiance.fields import RadianceField, hash_field, mip_field, nerf_field
+from nerf_posenc.radiance.fields import RadianceField, hash_field, nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers, visual_hull
 from nerf_posenc.radiance.ray_batches import RayBatches
 from nerf_posenc.radiance.rays import Rays, camera_rays, ray_aabb_intersect
@@ -35,7 +35,7 @@ def test_the_nerf_field_has_the_paper_s_parameters_and_shapes() -> None:
     field = nerf_field()
     # mip-NeRF's table 1: 1,191k for NeRF's two networks, 612k for mip-NeRF's one.
     assert 2 * count(field) == 1_191_688
-    assert count(mip_field()) == 612_740
+    assert count(nerf_field(16, cones=True)) == 612_740
     shapes = [tuple(matrix.shape) for matrix in field.hidden_matrices()]
     assert shapes == [
         (256, 63),
@@ -91,7 +91,7 @@ def test_density_does_not_depend_on_the_direction() -> None:
 
 
 def test_variance_damps_what_the_mip_field_sees() -> None:
-    field = mip_field(4, 2, width=16, depth=2)
+    field = nerf_field(4, 2, width=16, depth=2, cones=True)
     position, direction = torch.rand(5, 3), F.normalize(torch.randn(5, 3), dim=-1)
     wide = torch.full((5, 3), 1e4)
     moved = position + 0.37

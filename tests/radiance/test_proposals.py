@@ -1,11 +1,15 @@
 """Proposal sampling: its losses against their sums, and rendering against closed forms."""
 
+import math
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
 from nerf_posenc.radiance.proposals import (
     ProposalRenderer,
     distance_loss,
@@ -28,6 +32,14 @@ class Slab(nn.Module):
     def forward(self, positions: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
         density = self.inside * (positions[..., 2].abs() <= self.reach).to(positions.dtype)
         return density, self.rgb.expand_as(positions)
+
+
+class Recorded(Slab):
+    """A slab that records where it is evaluated."""
+
+    def forward(self, positions: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
+        self.positions = positions
+        return super().forward(positions, directions)
 
 
 def edges_of(count: int, seed: int) -> Tensor:
@@ -122,7 +134,7 @@ def test_constant_density_renders_as_its_closed_form(seed: int | None) -> None:
 
 def test_rays_end_where_space_has_no_end_and_miss_outside_of_a_box() -> None:
     rays = downwards(4)
-    endless = ProposalRenderer(Slab(1e-6), ContractedSpace(by_disparity=True))
+    endless = ProposalRenderer(Slab(1e-6), ContractedSpace())
     torch.testing.assert_close(endless(rays).opacity, torch.ones(4))
     beside = rays._replace(origins=rays.origins + torch.tensor([3.0, 0.0, 0.0]))
     missed = ProposalRenderer(Slab(1.0))(beside)
@@ -151,28 +163,95 @@ def test_a_trained_proposal_puts_the_samples_where_the_field_is() -> None:
     assert error() < 0.03
 
 
-def test_without_gradients_the_sums_of_the_proposals_features_are_read_from_its_nodes() -> None:
-    generator = torch.Generator().manual_seed(0)
-    renderer = ProposalRenderer(Slab(1.0), generator=generator)
-    # The ends of the cube are nodes, and what lies outside is moved to them.
-    positions = 2.2 * torch.rand(40, 7, 3, generator=generator) - 1.1
-    features = renderer._proposed_features(positions)
-    assert features.requires_grad
-    for count in (40, 0):
-        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-            found = renderer._proposed_features(positions[:count])
-        expected = features[:count].detach().sum(-1, keepdim=True)
-        torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
+def test_the_intervals_of_an_object_fill_the_box_around_its_cells() -> None:
+    # Cells of z in [-1, -0.5] alone, where half of the slab lies.
+    grid = OccupancyGrid(8, possible=cell_centers(8)[:, 2] < -0.5)
+    field = Recorded(0.7)
+    renderer, rays = ProposalRenderer(field, grid=grid), downwards(6)
+    rendering = renderer(rays)
+    expected = 1 - torch.exp(torch.tensor(-0.7 * 0.5))
+    torch.testing.assert_close(rendering.opacity, expected.expand(6))
+    assert field.positions[..., 2].amin() > -1
+    assert field.positions[..., 2].amax() < -0.5
+    beside = rays._replace(directions=torch.tensor([[1.0, 0.0, 0.0]]).expand(6, 3))
+    assert float(renderer(beside).opacity.abs().max()) == 0
+    # The box is saved: cells that become empty later do not move it.
+    grid.occupied.fill_(False)
+    again = ProposalRenderer(Recorded(0.7), grid=OccupancyGrid(8))
+    again.load_state_dict(renderer.state_dict())
+    assert torch.equal(again(rays).opacity, rendering.opacity)
+
+
+def views_of_a_square(*, opaque: bool = False) -> Views:
+    """A view of a square of 3 pixels, left of the middle of the cube."""
+    pixels = torch.zeros(1, 24, 24, 4)
+    pixels[:, 11:14, 8:11] = 1
+    if opaque:
+        pixels[..., 3] = 1
+    pose = torch.eye(4)
+    pose[2, 3] = 4.0
+    return Views(pixels, [Camera.from_angle(24, 24, 1.2)], pose[None], ["a"])
+
+
+def test_rays_of_an_object_meet_its_visual_hull_and_others_are_of_all_pixels() -> None:
+    options = FieldOptions("none", field="proposal", width=8, depth=1)
+    views = views_of_a_square()
+    renderer = make_renderer(options, views)
+    live = renderer.live_pixels(views)
+    assert live is not None
+    (pixels,) = live
+    assert bool(pixels[11:14, 8:11].all())
+    assert not bool(pixels[:, 16:].any())
+    assert renderer.has_fixed_shapes
+    opaque = views_of_a_square(opaque=True)
+    everywhere = make_renderer(replace(options, space="contracted"), opaque)
+    assert everywhere.live_pixels(opaque) is None
+    # The hull of poses that are not exact would be wrong.
+    refined = make_renderer(replace(options, num_poses=1), views)
+    assert refined.grid is None
+    assert not refined.has_fixed_shapes
+    (around,) = refined.live_pixels(views) or ()
+    assert bool(around[0, 0])
+    assert everywhere.grid is None
+
+
+def test_a_new_proposal_is_nearly_transparent_and_its_density_is_a_softplus() -> None:
+    renderer = ProposalRenderer(Slab(1.0))
+    positions = torch.rand(3, 4, 3) * 2 - 1
+    new = renderer._proposed_density(positions)
+    renderer.proposal.table.data.fill_(0.7)
+    trained = renderer._proposed_density(positions)
+    # TensoRF's code: softplus(features - shift) times a scale.
+    expected = [torch.full((3, 4), 25 * math.log1p(math.exp(x - 5))) for x in (0, 7)]
+    torch.testing.assert_close(new, expected[0], rtol=2e-3, atol=0)
+    torch.testing.assert_close(trained, expected[1])
 
 
 def test_views_show_the_colors_with_their_own_gains() -> None:
     renderer = ProposalRenderer(Slab(1e4), num_exposures=2)
     assert renderer.log_gains is not None
-    renderer.log_gains.data[0], renderer.log_gains.data[1] = 0.3, -0.3
+    # Relative to the mean of all views, which the field itself has.
+    renderer.log_gains.data.copy_(torch.tensor([[0.5, 0.2, 0.0], [-0.1, 0.2, 0.0]]))
     rays = downwards(2)
     mean, own = renderer(rays).rgb, renderer(rays, views=torch.tensor([0, 1])).rgb
-    gains = torch.exp(torch.tensor([[0.3], [-0.3]]))
+    gains = torch.exp(torch.tensor([[0.3, 0.0, 0.0], [-0.3, 0.0, 0.0]]))
     torch.testing.assert_close(own, mean * gains)
+
+
+def test_exposures_of_photographs_are_recovered_by_a_fit() -> None:
+    renderer, rays = ProposalRenderer(Slab(1e4), num_exposures=2), downwards(20)
+    views = torch.arange(20) % 2
+    assert renderer.log_gains is not None
+    with torch.no_grad():
+        target = renderer(rays).rgb * torch.tensor([1.25, 0.8])[views, None]
+    optimizer = torch.optim.Adam([renderer.log_gains], lr=0.03)
+    for _ in range(60):
+        optimizer.zero_grad()
+        (renderer(rays, views=views).rgb - target).square().mean().backward()
+        optimizer.step()
+    gains = (renderer.log_gains - renderer.log_gains.mean(0)).detach().exp()
+    expected = torch.tensor([1.25, 0.8])[:, None].expand(2, 3)
+    torch.testing.assert_close(gains, expected, atol=0.02, rtol=0)
 
 
 @pytest.mark.parametrize("encoding", ["none", "fourier", "hash"])

@@ -9,10 +9,7 @@ from torch.nn import functional as F
 
 from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
-from nerf_posenc.radiance.occupancy import OccupancyGrid
-from nerf_posenc.radiance.packed import PackedRenderer, packed_samples
 from nerf_posenc.radiance.poses import look_at
-from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.rays import Rays
 from nerf_posenc.radiance.scene_spaces import (
     BoxSpace,
@@ -58,12 +55,9 @@ def positions_along(space: BoxSpace, rays: Rays, along: Tensor) -> Tensor:
     return space.positions(paths.origins, paths.directions, along)
 
 
-@pytest.mark.parametrize("by_disparity", [False, True])
-def test_contraction_keeps_the_inner_cube_and_brings_infinity_to_the_outer(
-    by_disparity: bool,
-) -> None:
+def test_contraction_keeps_the_inner_cube_and_brings_infinity_to_the_outer() -> None:
     views = around(torch.tensor([1.0, 2.0, -1.0]), 3.0)
-    space, rays = ContractedSpace(views, by_disparity=by_disparity), rays_of(views)
+    space, rays = ContractedSpace(views), rays_of(views)
     torch.testing.assert_close(space.center, torch.tensor([1.0, 2.0, -1.0]), atol=1e-4, rtol=0)
     torch.testing.assert_close(space.radius, torch.tensor(3.0), atol=1e-4, rtol=0)
     paths = space.paths(rays)
@@ -126,13 +120,12 @@ def test_the_space_follows_the_views() -> None:
 def test_rays_have_samples_from_where_the_scene_begins_to_far_away(name: str) -> None:
     views = around(torch.zeros(3), 2.0) if name == "contracted" else forward_facing()
     space, rays = make_space(name, views), rays_of(views)  # type: ignore[arg-type]
-    samples = packed_samples(OccupancyGrid(16), rays, 0.05, space=space)
-    distances = space.distances(rays, samples.rays, samples.along)
-    for ray in range(0, len(rays.origins), 17):
-        own = distances[samples.rays == ray]
-        assert bool((own.diff() > 0).all())
-        assert float(own.max()) > 50
-        assert float(own.min()) < 2.5
+    paths, index = space.paths(rays), torch.arange(len(rays.origins))
+    shares = torch.linspace(0, 1, 20)
+    own = torch.stack([space.distances(rays, index, paths.far * share) for share in shares], dim=-1)
+    assert bool((own.diff(dim=-1) > 0).all())
+    assert float(own[:, -1].min()) > 50
+    assert float(own[:, 0].max()) < 2.5
 
 
 def test_a_capture_without_a_known_beginning_has_one_before_what_is_looked_at() -> None:
@@ -141,14 +134,11 @@ def test_a_capture_without_a_known_beginning_has_one_before_what_is_looked_at() 
     assert 0.5 < float(ForwardFacingSpace(views).near) < 3.9
 
 
-@pytest.mark.parametrize("field", ["factored", "proposal"])
 @pytest.mark.parametrize("name", ["contracted", "forward-facing"])
-def test_a_saved_field_of_a_capture_is_rebuilt_without_the_views(name: str, field: str) -> None:
+def test_a_saved_field_of_a_capture_is_rebuilt_without_the_views(name: str) -> None:
     views = around(torch.zeros(3), 2.0) if name == "contracted" else forward_facing()
-    encoding = "vector-matrix" if field == "factored" else "hash"
-    options = FieldOptions(encoding, field=field, space=name)  # type: ignore[arg-type]
+    options = FieldOptions("hash", field="proposal", space=name)  # type: ignore[arg-type]
     renderer = make_renderer(options, views)
-    assert isinstance(renderer, PackedRenderer | ProposalRenderer)
     again = make_renderer(replace(options, resolution=max(views.size)))
     again.load_state_dict(renderer.state_dict())
     rays = rays_of(views)

@@ -114,7 +114,6 @@ FIELDS = [
         "    else:\n"
         "        encoder.set_plane((a, b), globals()['plane_t' + 'xyz'[a]][0].mT)",
         remark="inside the bounds; outside, HexPlane fades to 0"),
-    Equivalent("TensoRF, vector-matrix factors", "VectorMatrixEncoder(16)(points)"),
     Equivalent("DVGO, Plenoxels: a dense grid", "encoder(points)",
         "released/plain voxel grid (DVGO)",
         setup="resolution, features, points = 5, 2, x\n"

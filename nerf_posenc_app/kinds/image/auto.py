@@ -14,7 +14,6 @@ from nerf_posenc.images import Image, unit_range
 from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.training import recipes
 from nerf_posenc.training.loop import FitState, fit, mse
-from nerf_posenc_app.kinds.coordinates import coordinate_encodings
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.kinds.image.reconstruction import render
 from nerf_posenc_app.values.names import FitName
@@ -79,7 +78,7 @@ def choose_open(
 
 def choose_encoding(kind: Any, config: ImageOptions) -> tuple[str, str]:
     """Choose among all encodings of images by short fits; also say what was tried."""
-    names = [name for name in coordinate_encodings() if name != "none"]
+    names = [name for name in recipes.ENCODINGS if name != "none"]
     best, errors = choose(names, lambda name: _error(kind, FitName(name), config))
     return best, _tried(errors.items(), config)
 

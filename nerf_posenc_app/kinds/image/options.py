@@ -5,12 +5,9 @@ from typing import Annotated, Literal
 
 import tyro
 
+from nerf_posenc.training import recipes
 from nerf_posenc_app.in_memory import InMemory
-from nerf_posenc_app.kinds.coordinates import (
-    check_encodings,
-    coordinate_encodings,
-    suiting_encodings,
-)
+from nerf_posenc_app.kinds.coordinates import check_encodings, suiting_encodings
 from nerf_posenc_app.kinds.image.interpolation import INTERPOLATIONS
 from nerf_posenc_app.options import UNSET, PixelOptions, Range, Resolved, require
 
@@ -26,8 +23,8 @@ WITHOUT_BASELINE = 8 << 20
 class ImageOptions(PixelOptions):
     """Fit an image without and with an encoding.
 
-    Encodings: none fourier gaussian hash lines; networks that need no encoding: siren finer
-    gauss wire mfn. The default is none fourier hash, with --bands without hash and
+    Encodings: none fourier gaussian hash; networks that need no encoding: siren finer gauss
+    wire mfn. The default is none fourier hash, with --bands without hash and
     for pixels that are not fitted also gaussian; auto fits none and what is best in short fits.
 
     Example: train_fit.py --image photo.jpg --bands 10
@@ -83,7 +80,7 @@ class ImageOptions(PixelOptions):
         names = self.encodings or default_encodings(self, 0)
         if "auto" in names:
             require(names == ("auto",), "--encodings auto stands alone; leave out the other names")
-            names = tuple(coordinate_encodings())
+            names = tuple(recipes.ENCODINGS)
         suiting = [*suiting_encodings(), "auto"]
         check_encodings(self, "an image", suiting=suiting, built=names)
         super().check()

@@ -7,7 +7,6 @@ import tyro
 
 from nerf_posenc.core.encoder import unknown_name
 from nerf_posenc.radiance.build import FIELDS
-from nerf_posenc.training import recipes
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import check_encodings
 from nerf_posenc_app.options import UNSET, PixelOptions, Range, Resolved, require
@@ -15,8 +14,8 @@ from nerf_posenc_app.options import UNSET, PixelOptions, Range, Resolved, requir
 FIELD_HELP = (
     f"Radiance field: {'; '.join(f'{name}, {row.about}' for name, row in FIELDS.items())}. The "
     "default is mlp for images with an opacity and otherwise proposal, which also fits the "
-    "background of a scene. auto gives the best images in the shortest time: factored for images "
-    "with an opacity, otherwise proposal with a hash grid."
+    "background of a scene. auto gives the best images in the shortest time: proposal with a hash "
+    "grid."
 )
 FieldOption = Annotated[Resolved[str], tyro.conf.arg(help=FIELD_HELP)]
 """Name of a row of ``FIELDS``, or ``auto``."""
@@ -34,7 +33,7 @@ class ViewsOptions(PixelOptions):
 
     exposure: bool = False
     """Learn one gain per photograph and color channel, for captures with automatic exposure;
-    needs --field factored or proposal."""
+    needs --field proposal or auto."""
 
     refine_poses: bool = False
     """Learn pose corrections together with the field, for poses that are known to about 15
@@ -66,8 +65,7 @@ class ViewsOptions(PixelOptions):
         )
         require(
             not self.refine_poses or row is None or row.takes_poses,
-            f"--refine-poses is for --field {_fields_that('takes_poses')}; --field proposal "
-            "--encodings vector-matrix fits factored grids",
+            f"--refine-poses is for --field {_fields_that('takes_poses')}",
         )
         require(
             not self.unknown_poses or self.refine_poses,
@@ -90,10 +88,8 @@ class ViewsOptions(PixelOptions):
             )
             super().check()
             return
-        # The views decide between both fields unless --field is given.
-        possible = [row] if row else [FIELDS["mlp"], FIELDS["proposal"]]
-        taken = {name for each in possible for name in each.encodings()}
-        suiting = [name for name in recipes.ENCODINGS if name in taken]
+        row = row or FIELDS["mlp"]
+        suiting = row.encodings()
         others = [name for name in self.encodings or () if name not in suiting]
         mlp = [name for name in others if name in FIELDS["mlp"].encodings()]
         require(not mlp, f"--field {field} does not take {', '.join(mlp)}; use --field mlp")
@@ -102,7 +98,7 @@ class ViewsOptions(PixelOptions):
             f"--bands is for the fourier encoding, and --field {field} takes "
             f"{', '.join(suiting)}; leave one of them out",
         )
-        built = self.encodings or (row or FIELDS["mlp"]).default_encodings
+        built = self.encodings or row.default_encodings
         what = f"--field {field}" if field else "a scene"
         check_encodings(self, what, suiting=suiting, built=built)
         super().check()
@@ -112,8 +108,8 @@ class ViewsOptions(PixelOptions):
 class SceneOptions(ViewsOptions):
     """Fit a radiance field without and with an encoding.
 
-    Encodings, depending on the field: none fourier gaussian hash lines vector-matrix. The
-    default is none fourier, with --field proposal also hash.
+    Encodings: none fourier gaussian hash. The default is none fourier, with --field proposal
+    also hash.
 
     Example: train_fit.py --scene FOLDER --encodings none fourier hash
     """

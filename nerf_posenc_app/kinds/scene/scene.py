@@ -66,8 +66,8 @@ if TYPE_CHECKING:
 
 _TURNTABLE = 60
 
-# Steps of --field auto.
-_LONG = 3000
+# Default number of training steps on a CPU, and that of --field auto.
+_SHORT, _LONG = 700, 3000
 # Options that describe a field, under the same names.
 _FIELD_OPTIONS = {field.name for field in fields(FieldOptions)} - {"encoding"}
 
@@ -127,25 +127,18 @@ class ViewsKind(Kind[AskedViews]):
         return digest_of(parts)
 
     def resolve(self, options: AskedViews) -> AskedViews:
-        """Choose the field, encodings, steps, batches and the background by the views.
-
-        Raises:
-            UsageError: If the encodings that are named do not suit the field.
-        """
+        """Choose the field, encodings, steps, batches and the background by the views."""
         on_cpu, is_opaque = torch.device(options.device).type == "cpu", self.scene.train.is_opaque
-        if (field := options.field) is None:
+        field, is_auto = options.field, options.field == "auto"
+        if field is None or is_auto:
             # The small field cannot show a background.
-            is_proposal = is_opaque or options.refine_poses or options.exposure
+            is_proposal = is_auto or is_opaque or options.refine_poses or options.exposure
             field = "proposal" if is_proposal else "mlp"
-            replace(options, field=field).check()
-        if is_auto := field == "auto":
-            is_box = space_for(self.scene.train) == "box"
-            field = "factored" if is_box and not options.refine_poses else "proposal"
         row = get_field(field)
         encodings = row.default_encodings[-1:] if is_auto else row.default_encodings
         if on_cpu:
             # auto aims at image quality; other fields are used to compare encodings.
-            steps = _LONG if is_auto else row.steps
+            steps = _LONG if is_auto else _SHORT
             # Larger batches have less gradient noise, which halves the pose error.
             is_precise = is_auto and options.refine_poses and options.seconds is None
             batch_size = 4096 if is_precise else 1024
@@ -213,7 +206,7 @@ class ViewsKind(Kind[AskedViews]):
         """A field and its renderer."""
         field = self._field(name, config)
         with self._usage_errors():
-            hull = self._hull if get_field(field.field).has_grid else None
+            hull = self._hull if field.has_hull else None
         return make_renderer(field, self.scene.train, hull=hull), field
 
     def _dtype(self, config: AskedViews) -> torch.dtype:
