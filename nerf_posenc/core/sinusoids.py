@@ -11,7 +11,7 @@ in bfloat16 has lost the digits that a high band multiplies.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -36,21 +36,40 @@ if TYPE_CHECKING:
 RADIANS_PER_CYCLE = 2 * math.pi
 
 
-def angles_from_cycles(cycles: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    r"""Angles in rad, within [-pi, pi], of angles in cycles (1 cycle = 2 pi rad).
+def fraction_of_cycles(
+    cycles: Float[Tensor, "*shape"], *, in_place: bool = False
+) -> Float[Tensor, "*shape"]:
+    """Take whole cycles away, which no sine depends on: the rest is within [-1/2, 1/2].
+
+    Args:
+        cycles: angles in cycles, 1 cycle = 2 pi rad.
+        in_place: use the memory of ``cycles``.
+    """
+    whole = cycles.round()
+    # Exact: the difference of two near numbers has no more digits than they have.
+    return cycles.sub_(whole) if in_place else cycles - whole
+
+
+def sine_of_fraction(
+    fraction: Float[Tensor, "*shape"], phase: Float[Tensor, "*phases"], dtype: torch.dtype
+) -> Float[Tensor, "*all"]:
+    r"""Compute $\sin(\alpha)$, or $\cos(\alpha) = \sin(\alpha + \pi/2)$.
 
     NeRF's $\sin(2^k \pi x)$ (Mildenhall et al. 2020, equation 4) is the sine of $2^{k-1} x$
     cycles. ``torch.sin(math.pi * 2**k * x)`` rounds the whole angle, and its error doubles with
-    each octave; the error of a sine of these angles stays near 2e-7 in float32.
+    each octave. Here the factor 2 pi comes after whole cycles have gone, and the error of float32
+    stays near 2e-7 at every octave.
 
     Args:
-        cycles: exact in float32 for bands that are powers of two in cycles, since ``2**j * x``
-            changes only the exponent; in float64 for all others.
+        fraction: fraction of cycles. It is exact in float32 for bands that are powers of two in
+            cycles, since ``2**j * x`` changes only the exponent. For all others it is in float64,
+            whose rounding of ``band * x`` is far below float32's digits.
+        phase: 0 for a sine, pi / 2 for a cosine, in rad.
+        dtype: type of the sines.
     """
-    # In [-1/2, 1/2]. Exact: the difference of two near numbers has no more digits than they have.
-    # The factor 2 pi comes after it, because it would round whole cycles into the angle.
-    fraction = cycles - cycles.round()
-    return fraction * RADIANS_PER_CYCLE
+    # Within [-pi, 3/2 pi]. One fused multiply-add: one rounding for 2 pi and the phase.
+    angles = torch.add(phase, fraction, alpha=RADIANS_PER_CYCLE)
+    return torch.sin(angles.to(dtype))
 
 
 def sincos(
@@ -126,6 +145,9 @@ class SinCos(Encoder):
 
     _cycles: Tensor
     _omega: Tensor
+    _slopes: Tensor
+    _phase_angles: Tensor
+    row: Tensor | None
 
     def __init__(
         self,
@@ -150,19 +172,33 @@ class SinCos(Encoder):
         sizes = dict(k=self.num_bands, p=2, a=in_dim)
         self._columns = tuple(sizes[letter] for letter in layout)
         self._phase_dim = 1 + layout.index("p")
+        # Angles have no phases: they are (n, k, a), or (n, a, k) where the axes stand outside.
+        self._band_dim = 1 if layout.index("k") < layout.index("a") else 2
+        is_cosine = torch.tensor([phase == "cos" for phase in phases], device="cpu")
+        self.register_constant("_phase_angles", is_cosine.double() * (RADIANS_PER_CYCLE / 4))
         self._register_bands()
 
     def _register_bands(self) -> None:
         """Hold the bands in rad and in cycles per unit, and whether they are exact in float32."""
         is_shared = bool((self.bands == self.bands[:, :1]).all())
         omega = self.bands[:, :1] if is_shared else self.bands
+        omega = omega if self._band_dim == 1 else omega.T
         cycles = omega / RADIANS_PER_CYCLE
+        self._is_by_band = self.layout == "kpa" and is_shared and self.in_dim > 1
+        self._is_unit = bool((cycles == 1).all())
         self.is_exact = _are_powers_of_two(cycles)
         self.is_exact_in_radians = _are_powers_of_two(omega)
         # A product with a power of two is exact in float32; any other band needs float64's digits.
         dtype = torch.float32 if self.is_exact else torch.float64
         self.register_constant("_cycles", cycles.to(dtype).contiguous())
         self.register_constant("_omega", omega.contiguous())
+        slopes = self.bands if self._band_dim == 1 else self.bands.T
+        self.register_constant("_slopes", slopes.contiguous())
+        # With the axes outermost, the columns of each are one row: its cycles and phases.
+        rows = torch.broadcast_tensors(cycles.float().reshape(-1, 1), self._phase_angles.float())
+        row = torch.stack([each if self.layout == "akp" else each.T for each in rows]).flatten(1)
+        is_row = self.layout[0] == "a" and is_shared and self.is_exact
+        self.register_constant("row", row if is_row else None)
 
     def _constant_on(self, name: str, device: torch.device) -> Tensor:
         # MPS has no float64: angles that need it are computed on the CPU.
@@ -203,10 +239,10 @@ class SinCos(Encoder):
         if x.dtype in (torch.float16, torch.bfloat16):
             x = x.float()
         batch = x.shape[:-1]
-        x, raw, variance = (
-            t if t is None or t.ndim == 2 else t.reshape(-1, t.shape[-1])
-            for t in (x, raw, variance)
-        )
+        if len(batch) != 1:
+            x, raw, variance = (
+                None if t is None else t.reshape(-1, t.shape[-1]) for t in (x, raw, variance)
+            )
         if weight is None and variance is None:
             features = self.evaluated(x, sine_dtype, basis, raw)
         else:
@@ -259,64 +295,81 @@ class SinCos(Encoder):
         self, x: Tensor, dtype: torch.dtype, basis: Tensor | None, raw: Tensor | None
     ) -> Tensor:
         """`evaluated` by plain operations alone."""
-        waves = self.waves(x, dtype, basis)
-        ordered = waves if self.phases[0] == "sin" else waves[::-1]
-        return self._joined(torch.stack(ordered, self._phase_dim).flatten(1), raw)
+        waves = list(self.waves(x, dtype, basis))
+        return self._joined(torch.stack(waves, self._phase_dim).flatten(1), raw)
 
     def waves(
-        self, x: Num[Tensor, "n coordinates"], dtype: torch.dtype, basis: Tensor | None = None
-    ) -> tuple[Float[Tensor, "n _ _"], Float[Tensor, "n _ _"]]:
-        """Sines and cosines of every band and axis, ``(n, k, a)``, or ``(n, a, k)`` in that layout.
+        self,
+        x: Num[Tensor, "n coordinates"],
+        dtype: torch.dtype,
+        basis: Tensor | None = None,
+        *,
+        in_place: bool = False,
+    ) -> Iterator[Float[Tensor, "n _ _"]]:
+        """Yield one phase of all bands and axes, then the other, each in the layout without "p".
 
-        Powers of two are exact in radians too (NeRF's own code has them without pi), and
-        ``torch.sin`` takes their whole cycles away with all digits of pi, but for MPS.
+        Args:
+            x: coordinates.
+            dtype: type of the sines.
+            basis: directions, or None for the axes.
+            in_place: compute in as few arrays as possible, without derivatives.
         """
         device = x.device
-        is_plain = basis is None and x.dtype == dtype and device.type != "mps"
-        if self.is_exact_in_radians and is_plain:
+        if basis is not None:
+            x = project(x, basis)
+        elif self.is_exact_in_radians and x.dtype == dtype and device.type != "mps":
+            # Powers of two are exact in radians too, as NeRF's own code has them, and the sines of
+            # torch take their whole cycles away with all digits of pi, but for MPS. A quarter of a
+            # cycle is not exact in radians, so the cosine is computed as such.
             angles = self._multiplied(x, self._omega)
-        else:
-            if basis is not None:
-                x = project(x, basis)
-            elif not (self.is_exact and x.dtype == torch.float32):
-                x = _in_float64(x)
-            angles = angles_from_cycles(self._multiplied(x, self._cycles)).to(device, dtype)
-        return torch.sin(angles), torch.cos(angles)
+            for phase in self.phases:
+                yield torch.sin(angles) if phase == "sin" else torch.cos(angles)
+            return
+        elif not (self.is_exact and x.dtype == torch.float32):
+            x = _in_float64(x)
+        # Directions are in cycles already where the only band is one cycle.
+        is_product = basis is not None and self._is_unit
+        cycles = x.unsqueeze(self._band_dim) if is_product else self._multiplied(x, self._cycles)
+        fraction = fraction_of_cycles(cycles, in_place=in_place)
+        for phase in self._phase_angles:
+            yield sine_of_fraction(fraction, phase, dtype).to(device)
 
     def _multiplied(self, x: Tensor, bands: Tensor) -> Tensor:
-        """Products of ``x``, ``(n, a)``, with bands ``(k, a)`` or ``(k, 1)``, as `waves`."""
+        """Products of ``x``, ``(n, a)``, with bands in the layout."""
         bands = bands.to(x)
-        if self.layout == "kpa" and bands.shape[1] < self.in_dim:
+        if self._is_by_band:
             # In memory (k, n, a): one scalar times contiguous rows is fast, as are its sines.
             return (x * bands[:, None]).movedim(0, 1)
-        return self._ordered(x[:, None]) * self._ordered(bands)
+        return x.unsqueeze(self._band_dim) * bands
 
-    def _ordered(self, values: Tensor) -> Tensor:
-        """Order the last two dimensions, which are (k, a), as the layout does."""
-        return values if self.layout.index("k") < self.layout.index("a") else values.mT
+    def raw_part(self, features: Tensor) -> Tensor:
+        """View of the raw columns."""
+        first = 0 if self.raw_side == "front" else self.out_dim
+        return features.narrow(1, first, features.shape[1] - self.out_dim)
 
-    def parts(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Views of the raw columns, and of sines and cosines in the shape of `waves`."""
-        sizes = [features.shape[1] - self.out_dim, self.out_dim]
-        if self.raw_side == "front":
-            raw, columns = features.split(sizes, dim=1)
-        else:
-            columns, raw = features.split(sizes[::-1], dim=1)
-        waves = columns.view(len(columns), *self._columns).unbind(self._phase_dim)
-        sines, cosines = waves if self.phases[0] == "sin" else waves[::-1]
-        return raw, sines, cosines
+    def sinusoid_part(self, features: Tensor) -> Tensor:
+        """View of the other columns."""
+        first = features.shape[1] - self.out_dim if self.raw_side == "front" else 0
+        return features.narrow(1, first, self.out_dim)
+
+    def phase_parts(self, features: Tensor) -> tuple[Tensor, ...]:
+        """Views of the columns of each phase, as of `waves`."""
+        columns = self.sinusoid_part(features).view(len(features), *self._columns)
+        return columns.unbind(self._phase_dim)
 
     def gradient(
         self, grad: Float[Tensor, "n width"], features: Float[Tensor, "n width"]
     ) -> Float[Tensor, "n in_dim"]:
         """Gradient with respect to coordinates, from that of features."""
-        _, sines, cosines = self.parts(features)
-        _, of_sines, of_cosines = self.parts(grad)
+        order = 1 if self.phases[0] == "sin" else -1
+        sines, cosines = self.phase_parts(features)[::order]
+        of_sines, of_cosines = self.phase_parts(grad)[::order]
         # d sin(omega x) = omega cos(omega x) dx and d cos(omega x) = -omega sin(omega x) dx.
-        of_angles = of_sines * cosines - of_cosines * sines
-        of_products = of_angles * self._ordered(self._omega.to(grad))
-        band_dim = 1 if self.layout.index("k") < self.layout.index("a") else 2
-        return of_products.sum(band_dim)
+        of_angles = torch.addcmul(of_sines * cosines, of_cosines, sines, value=-1)
+        of_products = of_angles * self._slopes.to(grad)
+        # A sum over one band would copy it.
+        dim = self._band_dim
+        return of_products.squeeze(dim) if self.num_bands == 1 else of_products.sum(dim)
 
     def _joined(self, columns: Tensor, raw: Tensor | None) -> Tensor:
         if raw is None:
@@ -328,12 +381,12 @@ class SinCos(Encoder):
         """Multiply features ``(n, out_dim)`` by the factors of their bands."""
         features = features.unflatten(1, self._columns)
         if weight is not None:
-            factor = self._ordered(weight.to(features)[:, None])
+            factor = weight.to(features).unsqueeze(2 - self._band_dim)
             features = features * factor.unsqueeze(self._phase_dim - 1)
         if variance is not None:
             omega = self._omega.to(features)
             # E[sin(omega x)] of a normal x is sin(omega mean) exp(-omega^2 variance / 2), mip-NeRF.
-            exponent = self._ordered(variance.to(features)[:, None] * omega * omega)
+            exponent = variance.to(features).unsqueeze(self._band_dim) * omega * omega
             features = features * torch.exp(-0.5 * exponent).unsqueeze(self._phase_dim)
         return features.flatten(1)
 
@@ -360,7 +413,8 @@ class TrainableSinCos(SinCos):
     bands: Tensor
 
     def _register_bands(self) -> None:
-        self.is_exact = self.is_exact_in_radians = False
+        self.is_exact = self.is_exact_in_radians = self._is_by_band = self._is_unit = False
+        self.row = None
         device = torch.get_default_device()
         dtype = torch.promote_types(torch.get_default_dtype(), torch.float32)
         self.bands = nn.Parameter(self.bands.to(device, dtype, copy=True))
@@ -373,7 +427,8 @@ class TrainableSinCos(SinCos):
 
     @property
     def _omega(self) -> Tensor:  # type: ignore[override]
-        return _in_float64(self.bands)
+        omega = _in_float64(self.bands)
+        return omega if self._band_dim == 1 else omega.T
 
     @property
     def _cycles(self) -> Tensor:  # type: ignore[override]

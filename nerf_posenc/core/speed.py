@@ -1,11 +1,12 @@
 """Speed and derivatives of sinusoids: chunks of rows, and one autograd function.
 
-`core.sinusoids` defines the numbers; nothing here changes them. `Sines` saves its output alone: the
-derivative of each sine is the cosine of the same angle, and vice versa.
+`core.sinusoids` defines the numbers; nothing here changes them.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,45 +15,48 @@ from torch import Tensor
 from nerf_posenc.core.encoder import without_autocast
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
-
     from nerf_posenc.core.sinusoids import SinCos
 
-# Features in one chunk for each thread of a CPU: what they are computed from stays in its cache,
-# and arrays stay below the size for which the allocator asks the system for new pages every time.
-_CHUNK = 1 << 16
-# Gradients in one chunk: intermediate results of many rows would be new memory at every step.
+# Features in a chunk for each thread of a CPU: what they are computed from stays in its cache.
+_CHUNK = 1 << 17
+# Gradients in a chunk: intermediate results of many rows would be new memory at every step.
 _GRADIENT_CHUNK = 1 << 22
 
 
-def chunk_rows(x: Tensor, width: int, size: int) -> int:
-    """Rows of ``x`` in one chunk of ``size`` elements on a CPU; elsewhere all are one chunk."""
-    return max(1, size // max(1, width)) if x.device.type == "cpu" else max(1, len(x))
+def chunks(rows: int, *tensors: Tensor) -> Iterable[tuple[Tensor, ...]]:
+    """Split tensors of equal length into chunks of as many rows, on a CPU."""
+    if len(tensors[0]) <= rows or tensors[0].device.type != "cpu":
+        return [tensors]
+    return zip(*(tensor.split(max(1, rows)) for tensor in tensors), strict=True)
 
 
 class Sines(torch.autograd.Function):
-    """Features of `SinCos`, computed in chunks of rows, for reverse mode of any order.
+    """Features of `SinCos`, with derivatives that are computed from the features alone.
 
-    Call ``forward`` itself where nothing is differentiated, which saves what an autograd function
-    costs per call.
+    The derivative of each sine is the cosine of the same angle, and vice versa. ``backward`` is
+    made of operations that have derivatives themselves. Where nothing is differentiated, call
+    ``forward`` directly, which saves what an autograd function costs per call.
     """
 
     @staticmethod
     def forward(
         x: Tensor, basis: Tensor | None, raw: Tensor | None, table: SinCos, dtype: torch.dtype
     ) -> Tensor:
-        """Evaluate ``table.waves`` and lay the columns out; see `SinCos.evaluated`."""
+        """Evaluate as ``table.evaluated``, in chunks of rows."""
         width = table.out_dim + (0 if raw is None else raw.shape[1])
         features = x.new_empty(len(x), width, dtype=dtype)
-        raw_columns, sines, cosines = table.parts(features)
         if raw is not None:
-            raw_columns.copy_(raw)
-        rows = chunk_rows(x, table.out_dim, _CHUNK * torch.get_num_threads())
-        chunks = zip(x.split(rows), sines.split(rows), cosines.split(rows), strict=True)
-        for points, sine_columns, cosine_columns in chunks:
-            sine, cosine = table.waves(points, dtype, basis)
-            sine_columns.copy_(sine)
-            cosine_columns.copy_(cosine)
+            table.raw_part(features).copy_(raw)
+        rows = _CHUNK * torch.get_num_threads() // max(1, table.out_dim)
+        if table.row is not None and basis is None and x.dtype == dtype == torch.float32:
+            for points, columns in chunks(rows, x, table.sinusoid_part(features)):
+                _fill_rows(columns, points, *table.row)
+            return features
+        for points, *phases in chunks(rows, x, *table.phase_parts(features)):
+            for columns, wave in zip(
+                phases, table.waves(points, dtype, basis, in_place=True), strict=True
+            ):
+                columns.copy_(wave)
         return features
 
     @staticmethod
@@ -66,16 +70,35 @@ class Sines(torch.autograd.Function):
         """Gradients with respect to coordinates, basis and raw columns."""
         features, basis, x = ctx.saved_tensors
         of_x, of_basis, of_raw = ctx.needs_input_grad[:3]
-        raw_grad = ctx.table.parts(grad)[0] if of_raw else None
-        rows = chunk_rows(grad, grad.shape[1], _GRADIENT_CHUNK)
-        chunks = zip(grad.split(rows), features.split(rows), strict=True)
-        along = torch.cat([ctx.table.gradient(*chunk) for chunk in chunks])
+        raw_grad = ctx.table.raw_part(grad) if of_raw else None
+        rows = _GRADIENT_CHUNK // max(1, grad.shape[1])
+        parts = [ctx.table.gradient(*part) for part in chunks(rows, grad, features)]
+        along = parts[0] if len(parts) == 1 else torch.cat(parts)
         if basis is None:
             return along, None, raw_grad, None, None
-        # Products in float32 may be rounded to TF32 or bfloat16.
+        # Coordinates along directions are basis @ x. Their products are in float64 where those in
+        # float32 may be rounded to TF32 or bfloat16.
         is_whole = torch.get_float32_matmul_precision() == "highest"
-        along = along.to(torch.promote_types(along.dtype, basis.dtype) if is_whole else torch.float64)
+        along = along.to(
+            torch.promote_types(along.dtype, basis.dtype if is_whole else torch.float64)
+        )
         with without_autocast(along):
             x_grad = along @ basis.to(along) if of_x else None
             basis_grad = along.T @ x.to(along) if of_basis else None
         return x_grad, basis_grad, raw_grad, None, None
+
+
+def _fill_rows(columns: Tensor, x: Tensor, cycles: Tensor, phases: Tensor) -> None:
+    """Fill columns of which each axis has one row, by one sine: cos a = sin(a + pi / 2).
+
+    Sines and cosines alternate in memory, and pairs of them would have to be copied there.
+    """
+    # (n, in_dim, columns of an axis). Rows beside raw columns are slow to compute in.
+    angles = columns if columns.is_contiguous() else torch.empty_like(columns)
+    angles = angles.view(len(x), x.shape[1], len(phases))
+    # As `angles_from_cycles`; one fused multiply-add has one rounding for 2 pi and the phase.
+    torch.mul(x.unsqueeze(2), cycles, out=angles)
+    fraction = angles.sub_(angles.round())
+    waves = torch.add(phases, fraction, alpha=2 * math.pi, out=angles).sin_().flatten(1)
+    if not columns.is_contiguous():
+        columns.copy_(waves)
