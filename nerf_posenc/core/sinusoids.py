@@ -314,25 +314,28 @@ class SinCos(Encoder):
             basis: directions, or None for the axes.
             in_place: compute in as few arrays as possible, without derivatives.
         """
-        device = x.device
+        device, angles = x.device, None
         if basis is not None:
             x = project(x, basis)
+            if self._is_unit:
+                # The products are cycles already. In float64, one operation takes the whole ones
+                # away, and angles within 2 pi are rounded to float32 once.
+                x = x.frac_().mul_(RADIANS_PER_CYCLE) if in_place else x.frac() * RADIANS_PER_CYCLE
+                angles = x.unsqueeze(self._band_dim).to(device, dtype)
         elif self.is_exact_in_radians and x.dtype == dtype and device.type != "mps":
             # Powers of two are exact in radians too, as NeRF's own code has them, and the sines of
-            # torch take their whole cycles away with all digits of pi, but for MPS. A quarter of a
-            # cycle is not exact in radians, so the cosine is computed as such.
+            # torch take their whole cycles away with all digits of pi, but for MPS.
             angles = self._multiplied(x, self._omega)
+        elif not (self.is_exact and x.dtype == torch.float32):
+            x = _in_float64(x)
+        if angles is not None:
+            # A quarter of a cycle is not exact in radians, so the cosine is computed as such.
             for phase in self.phases:
                 yield torch.sin(angles) if phase == "sin" else torch.cos(angles)
             return
-        elif not (self.is_exact and x.dtype == torch.float32):
-            x = _in_float64(x)
-        # Directions are in cycles already where the only band is one cycle.
-        is_product = basis is not None and self._is_unit
-        cycles = x.unsqueeze(self._band_dim) if is_product else self._multiplied(x, self._cycles)
-        fraction = fraction_of_cycles(cycles, in_place=in_place)
-        for phase in self._phase_angles:
-            yield sine_of_fraction(fraction, phase, dtype).to(device)
+        fraction = fraction_of_cycles(self._multiplied(x, self._cycles), in_place=in_place)
+        for phase_angle in self._phase_angles:
+            yield sine_of_fraction(fraction, phase_angle, dtype).to(device)
 
     def _multiplied(self, x: Tensor, bands: Tensor) -> Tensor:
         """Products of ``x``, ``(n, a)``, with bands in the layout."""
@@ -456,7 +459,7 @@ def project(
     Returns:
         Float64 on the device of ``x`` (MPS has none: there, on the CPU).
     """
-    return _in_float64(x) @ _in_float64(matrix).T
+    return _in_float64(x) @ _in_float64(matrix).T.contiguous()
 
 
 def _in_float64(x: Tensor) -> Tensor:
