@@ -1,8 +1,8 @@
 """Exact sines and cosines of coordinates on frequency bands.
 
 Every encoder of this library is *bands -> angles -> sin/cos*, and no sinusoid is computed outside
-`core`. The two functions at the top are the definition; `SinCos` holds the constants of the bands
-and chooses between them. How rows are chunked and differentiated is in `core.fused_sinusoids`.
+`core`. The two functions at the top are the definition, and `SinCos` holds the constants of the
+bands. How rows are chunked and differentiated is in `core.speed`.
 
 The coordinates stay float32 under autocast too: only the features are cast, because a coordinate
 in bfloat16 has lost the digits that a high band multiplies.
@@ -18,9 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.core.bands import require_bands
-from nerf_posenc.core.columns import Phases, require_layout
-from nerf_posenc.core.encoder import (
-    Encoder,
+from nerf_posenc.core.checks import (
     format_values,
     inside_transform,
     is_recorded,
@@ -28,6 +26,8 @@ from nerf_posenc.core.encoder import (
     require_tensor,
     without_autocast,
 )
+from nerf_posenc.core.columns import Phases, require_layout
+from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.core.speed import Sines
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class SinCos(Encoder):
         self.register_constant("_omega", omega.contiguous())
         slopes = self.bands if self._band_dim == 1 else self.bands.T
         self.register_constant("_slopes", slopes.contiguous())
-        # With the axes outermost, the columns of each are one row: its cycles and phases.
+        # Cycles per unit and phases of the columns (k, p) or (p, k) of one axis, if all have them.
         rows = torch.broadcast_tensors(cycles.float().reshape(-1, 1), self._phase_angles.float())
         row = torch.stack([each if self.layout == "akp" else each.T for each in rows]).flatten(1)
         is_row = self.layout[0] == "a" and is_shared and self.is_exact
@@ -240,9 +240,8 @@ class SinCos(Encoder):
             x = x.float()
         batch = x.shape[:-1]
         if len(batch) != 1:
-            x, raw, variance = (
-                None if t is None else t.reshape(-1, t.shape[-1]) for t in (x, raw, variance)
-            )
+            x = x.reshape(-1, x.shape[-1])
+            raw = None if raw is None else raw.reshape(-1, raw.shape[-1])
         if weight is None and variance is None:
             features = self.evaluated(x, sine_dtype, basis, raw)
         else:
@@ -280,7 +279,14 @@ class SinCos(Encoder):
         basis: Tensor | None = None,
         raw: Tensor | None = None,
     ) -> Float[Tensor, "n out_dim_and_raw"]:
-        """Features in a floating-point type, beside the raw columns; differentiable."""
+        """Compute features of rows, beside their raw columns; differentiable.
+
+        Args:
+            x: coordinates.
+            dtype: type of the features, float32 or float64.
+            basis: directions, or None for the axes.
+            raw: raw columns, or None.
+        """
         if is_recorded() or inside_transform():
             # Compilers and exporters fuse plain operations themselves, and forward mode
             # differentiates them more than once, which it does not with an autograd function.
@@ -306,7 +312,7 @@ class SinCos(Encoder):
         *,
         in_place: bool = False,
     ) -> Iterator[Float[Tensor, "n _ _"]]:
-        """Yield one phase of all bands and axes, then the other, each in the layout without "p".
+        """Yield one phase of all bands and axes, then the other, in the layout without phases.
 
         Args:
             x: coordinates.
@@ -334,7 +340,7 @@ class SinCos(Encoder):
                 yield torch.sin(angles) if phase == "sin" else torch.cos(angles)
             return
         fraction = fraction_of_cycles(self._multiplied(x, self._cycles), in_place=in_place)
-        for phase_angle in self._phase_angles:
+        for phase_angle in self._phase_angles.to(fraction).unbind():
             yield sine_of_fraction(fraction, phase_angle, dtype).to(device)
 
     def _multiplied(self, x: Tensor, bands: Tensor) -> Tensor:
@@ -346,35 +352,36 @@ class SinCos(Encoder):
         return x.unsqueeze(self._band_dim) * bands
 
     def raw_part(self, features: Tensor) -> Tensor:
-        """View of the raw columns."""
+        """View of the raw columns of features ``(n, width)``."""
         first = 0 if self.raw_side == "front" else self.out_dim
         return features.narrow(1, first, features.shape[1] - self.out_dim)
 
     def sinusoid_part(self, features: Tensor) -> Tensor:
-        """View of the other columns."""
+        """View of all columns but the raw ones."""
         first = features.shape[1] - self.out_dim if self.raw_side == "front" else 0
         return features.narrow(1, first, self.out_dim)
 
     def phase_parts(self, features: Tensor) -> tuple[Tensor, ...]:
-        """Views of the columns of each phase, as of `waves`."""
+        """Views of the columns of each phase, in the shape and order of `waves`."""
         columns = self.sinusoid_part(features).view(len(features), *self._columns)
         return columns.unbind(self._phase_dim)
 
     def gradient(
         self, grad: Float[Tensor, "n width"], features: Float[Tensor, "n width"]
     ) -> Float[Tensor, "n in_dim"]:
-        """Gradient with respect to coordinates, from that of features."""
+        """Gradient with respect to coordinates, from features and the gradient of each."""
         order = 1 if self.phases[0] == "sin" else -1
         sines, cosines = self.phase_parts(features)[::order]
         of_sines, of_cosines = self.phase_parts(grad)[::order]
         # d sin(omega x) = omega cos(omega x) dx and d cos(omega x) = -omega sin(omega x) dx.
         of_angles = torch.addcmul(of_sines * cosines, of_cosines, sines, value=-1)
         of_products = of_angles * self._slopes.to(grad)
-        # A sum over one band would copy it.
+        # Each coordinate has an angle on every band. A sum over one band alone would be a copy.
         dim = self._band_dim
         return of_products.squeeze(dim) if self.num_bands == 1 else of_products.sum(dim)
 
     def _joined(self, columns: Tensor, raw: Tensor | None) -> Tensor:
+        """Put raw columns on their side of the others."""
         if raw is None:
             return columns
         raw = raw.to(columns.dtype)
@@ -389,7 +396,8 @@ class SinCos(Encoder):
         if variance is not None:
             omega = self._omega.to(features)
             # E[sin(omega x)] of a normal x is sin(omega mean) exp(-omega^2 variance / 2), mip-NeRF.
-            exponent = variance.to(features).unsqueeze(self._band_dim) * omega * omega
+            variance = variance.reshape(len(features), self.in_dim).to(features)
+            exponent = variance.unsqueeze(self._band_dim) * omega * omega
             features = features * torch.exp(-0.5 * exponent).unsqueeze(self._phase_dim)
         return features.flatten(1)
 

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from nerf_posenc.core.encoder import without_autocast
-
-if TYPE_CHECKING:
-    from nerf_posenc.core.sinusoids import SinCos
+from nerf_posenc.core.checks import without_autocast
 
 # Features in a chunk for each thread of a CPU: what they are computed from stays in its cache.
 _CHUNK = 1 << 17
@@ -40,7 +37,7 @@ class Sines(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        x: Tensor, basis: Tensor | None, raw: Tensor | None, table: SinCos, dtype: torch.dtype
+        x: Tensor, basis: Tensor | None, raw: Tensor | None, table: Any, dtype: torch.dtype
     ) -> Tensor:
         """Evaluate as ``table.evaluated``, in chunks of rows."""
         width = table.out_dim + (0 if raw is None else raw.shape[1])

@@ -11,15 +11,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nerf_posenc.core.bands import coarse_to_fine_weight, octave_bands
-from nerf_posenc.core.columns import IncludeInput, Phase, Phases, column_labels
-from nerf_posenc.core.encoder import (
-    Encoder,
+from nerf_posenc.core.checks import (
     format_values,
     require_coordinates,
     require_counts,
     require_not_negative,
     require_tensor,
 )
+from nerf_posenc.core.columns import IncludeInput, Phase, Phases, column_labels
+from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.core.filters import Filter, filtered
 from nerf_posenc.core.sinusoids import SinCos, TrainableSinCos, exact_product
 from nerf_posenc.presets.fourier import FOURIER
@@ -128,19 +128,17 @@ class FourierEncoder(Encoder):
             )
         # Bands that an axis does not have, and a phase that is not wanted, are computed with the
         # others and left out.
-        alone = phases if phases in (("sin",), ("cos",)) else None
-        both: Any = phases if alone is None else ("sin", "cos")
+        both: Any = phases if len(phases) == 2 else ("sin", "cos")
         per_axis = counts * num_axes if len(counts) == 1 else counts
         waves = column_labels(num_axes, len(bands), layout, both)
-        wanted = [
-            (band, phase, axis)
-            for band, phase, axis in waves
-            if band < per_axis[axis] and phase in phases
-        ]
         raw = [] if include_input is None else [(-1, "x", axis) for axis in range(in_dim)]
-        raw_side = "front" if include_input == "front" else "back"
-        computed = raw + waves if raw_side == "front" else waves + raw
-        columns = raw + wanted if raw_side == "front" else wanted + raw
+        side: Any = "front" if include_input == "front" else "back"
+        computed = raw + waves if side == "front" else waves + raw
+        columns = [
+            (band, phase, axis)
+            for band, phase, axis in computed
+            if phase == "x" or (band < per_axis[axis] and phase in phases)
+        ]
         if include_input == "each":
             # A stable sort moves each raw coordinate behind the other columns of its axis.
             columns.sort(key=lambda column: column[2])
@@ -152,7 +150,7 @@ class FourierEncoder(Encoder):
         self.variance_scale = variance_scale
         self.out_dtype = out_dtype
         kind = TrainableSinCos if trainable else SinCos
-        self.sincos = kind(num_axes, bands, layout=layout, phases=both, raw_side=raw_side)
+        self.sincos = kind(num_axes, bands, layout=layout, phases=both, raw_side=side)
         self.bands_per_axis = tuple(per_axis)
         self._labels = columns
         self.phases = tuple(phases)
@@ -251,11 +249,10 @@ class FourierEncoder(Encoder):
             raise ValueError("give weight or progress, not both")
         if progress is not None:
             weight = coarse_to_fine_weight(self.num_bands, progress).to(x.device)
+        dtype = self.out_dtype or x.dtype
         if x.dtype in (torch.float16, torch.bfloat16):
             # The gradients of the raw columns and of the others are added before they are rounded.
-            dtype, x = self.out_dtype or x.dtype, x.float()
-        else:
-            dtype = self.out_dtype or x.dtype
+            x = x.float()
         features: Tensor = self.sincos(
             x,
             weight=weight,

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.core.encoder import Encoder, require_counts, require_positive
+from nerf_posenc.core.checks import require_counts, require_positive
+from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.encoders.interpolation import (
     blurred,
     features_dtype,

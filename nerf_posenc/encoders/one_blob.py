@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from nerf_posenc.core.encoder import Encoder, require_coordinates, require_counts
+from nerf_posenc.core.checks import require_coordinates, require_counts
+from nerf_posenc.core.encoder import Encoder
 
 if TYPE_CHECKING:
     from jaxtyping import Float

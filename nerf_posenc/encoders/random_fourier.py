@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.columns import Phases
-from nerf_posenc.core.encoder import (
-    Encoder,
+from nerf_posenc.core.checks import (
     format_values,
     require_coordinates,
     require_counts,
     require_not_negative,
     require_positive,
 )
+from nerf_posenc.core.columns import Phases
+from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.core.filters import Filter, filtered
 from nerf_posenc.core.sinusoids import SinCos, exact_product, project_cycles
 

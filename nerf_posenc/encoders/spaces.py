@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from nerf_posenc.core.encoder import require_tensor
+from nerf_posenc.core.checks import require_tensor
 from nerf_posenc.core.sinusoids import exact_product
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.core.bands import geometric_bands
-from nerf_posenc.core.encoder import format_values, require_counts
+from nerf_posenc.core.checks import format_values, require_counts
 from nerf_posenc.core.sinusoids import SinCos, exact_product
 from nerf_posenc.positional.rotation import Rotation
 

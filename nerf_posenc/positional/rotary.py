@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.core.bands import geometric_bands
-from nerf_posenc.core.encoder import checked_order, format_values, require_counts
+from nerf_posenc.core.checks import checked_order, format_values, require_counts
 from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc.positional.rotary_config import rotary_arguments
 from nerf_posenc.positional.rotation import PAIRINGS, Pairing, Rotation

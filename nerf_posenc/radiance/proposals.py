@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.core.encoder import require_counts, without_autocast
+from nerf_posenc.core.checks import require_counts, without_autocast
 from nerf_posenc.encoders.vector_matrix import VectorMatrixEncoder
 from nerf_posenc.radiance.base_renderer import Renderer
 from nerf_posenc.radiance.factored_field import density_of_features
