@@ -24,11 +24,10 @@ from nerf_posenc.core.checks import (
     is_recorded,
     require_counts,
     require_tensor,
-    without_autocast,
 )
 from nerf_posenc.core.columns import Phases, require_layout
 from nerf_posenc.core.encoder import Encoder
-from nerf_posenc.core.speed import Sines
+from nerf_posenc.core.speed import Sines, exact_product, unrounded
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Num
@@ -145,7 +144,6 @@ class SinCos(Encoder):
 
     _cycles: Tensor
     _omega: Tensor
-    _slopes: Tensor
     _phase_angles: Tensor
     row: Tensor | None
 
@@ -180,7 +178,8 @@ class SinCos(Encoder):
 
     def _register_bands(self) -> None:
         """Hold the bands in rad and in cycles per unit, and whether they are exact in float32."""
-        is_shared = bool((self.bands == self.bands[:, :1]).all())
+        # (k, a), or (k, 1) if all axes have the same bands; transposed for (n, a, k).
+        self._is_shared = is_shared = bool((self.bands == self.bands[:, :1]).all())
         omega = self.bands[:, :1] if is_shared else self.bands
         omega = omega if self._band_dim == 1 else omega.T
         cycles = omega / RADIANS_PER_CYCLE
@@ -192,8 +191,6 @@ class SinCos(Encoder):
         dtype = torch.float32 if self.is_exact else torch.float64
         self.register_constant("_cycles", cycles.to(dtype).contiguous())
         self.register_constant("_omega", omega.contiguous())
-        slopes = self.bands if self._band_dim == 1 else self.bands.T
-        self.register_constant("_slopes", slopes.contiguous())
         # Cycles per unit and phases of the columns (k, p) or (p, k) of one axis, if all have them.
         rows = torch.broadcast_tensors(cycles.float().reshape(-1, 1), self._phase_angles.float())
         row = torch.stack([each if self.layout == "akp" else each.T for each in rows]).flatten(1)
@@ -375,10 +372,16 @@ class SinCos(Encoder):
         of_sines, of_cosines = self.phase_parts(grad)[::order]
         # d sin(omega x) = omega cos(omega x) dx and d cos(omega x) = -omega sin(omega x) dx.
         of_angles = torch.addcmul(of_sines * cosines, of_cosines, sines, value=-1)
-        of_products = of_angles * self._slopes.to(grad)
-        # Each coordinate has an angle on every band. A sum over one band alone would be a copy.
-        dim = self._band_dim
-        return of_products.squeeze(dim) if self.num_bands == 1 else of_products.sum(dim)
+        # Each coordinate has an angle on every band: sum over the bands.
+        if not self._is_shared:
+            return (of_angles * self._omega.to(grad)).sum(self._band_dim)
+        if self.num_bands == 1:
+            return (of_angles * self._omega.to(grad)).squeeze(self._band_dim)
+        of_angles = unrounded(of_angles)
+        omega = self._omega.to(of_angles).mT
+        # (n, a, k) @ (k, 1) or (1, k) @ (n, k, a)
+        factors = (of_angles, omega) if self._band_dim == 2 else (omega, of_angles)
+        return exact_product(*factors).squeeze(self._band_dim)
 
     def _joined(self, columns: Tensor, raw: Tensor | None) -> Tensor:
         """Put raw columns on their side of the others."""
@@ -472,18 +475,6 @@ def project(
 
 def _in_float64(x: Tensor) -> Tensor:
     return x.to("cpu" if x.device.type == "mps" else x.device, torch.float64)
-
-
-def exact_product(left: Tensor, right: Tensor) -> Tensor:
-    """``left @ right`` in their own type, under autocast too, which would round both to bfloat16.
-
-    Args:
-        left: matrices that are no features, such as covariances and poses.
-        right: likewise.
-    """
-    with without_autocast(left):
-        product: Tensor = left @ right
-    return product
 
 
 def project_cycles(

@@ -27,6 +27,24 @@ def chunks(rows: int, *tensors: Tensor) -> Iterable[tuple[Tensor, ...]]:
     return zip(*(tensor.split(max(1, rows)) for tensor in tensors), strict=True)
 
 
+def exact_product(left: Tensor, right: Tensor) -> Tensor:
+    """``left @ right`` in their own type, under autocast too, which would round both to bfloat16.
+
+    Args:
+        left: matrices that are no features, such as covariances and poses.
+        right: likewise.
+    """
+    with without_autocast(left):
+        product: Tensor = left @ right
+    return product
+
+
+def unrounded(factor: Tensor) -> Tensor:
+    """Factor in float64 where the switches for TF32 or bfloat16 would round it in a product."""
+    is_whole = torch.get_float32_matmul_precision() == "highest" or factor.device.type == "mps"
+    return factor if is_whole else factor.double()
+
+
 class Sines(torch.autograd.Function):
     """Features of `SinCos`, with derivatives that are computed from the features alone.
 
@@ -73,15 +91,10 @@ class Sines(torch.autograd.Function):
         along = parts[0] if len(parts) == 1 else torch.cat(parts)
         if basis is None:
             return along, None, raw_grad, None, None
-        # Coordinates along directions are basis @ x. Their products are in float64 where those in
-        # float32 may be rounded to TF32 or bfloat16.
-        is_whole = torch.get_float32_matmul_precision() == "highest"
-        along = along.to(
-            torch.promote_types(along.dtype, basis.dtype if is_whole else torch.float64)
-        )
-        with without_autocast(along):
-            x_grad = along @ basis.to(along) if of_x else None
-            basis_grad = along.T @ x.to(along) if of_basis else None
+        # Coordinates along directions are basis @ x.
+        along = unrounded(along.to(torch.promote_types(along.dtype, basis.dtype)))
+        x_grad = exact_product(along, basis.to(along)) if of_x else None
+        basis_grad = exact_product(along.T, x.to(along)) if of_basis else None
         return x_grad, basis_grad, raw_grad, None, None
 
 

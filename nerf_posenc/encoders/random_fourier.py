@@ -137,12 +137,14 @@ class GaussianEncoder(Encoder):
             require_not_negative(variance, "variance")
             along = exact_product(variance, self.matrix.T.square().to(variance))
         dtype = self.out_dtype or x.dtype
-        if self.offsets is None:
-            features: Tensor = self.sincos(x, basis=self.matrix, variance=along, out_dtype=dtype)
+        if self.offsets is None and along is None:
+            features: Tensor = self.sincos(x, basis=self.matrix, out_dtype=dtype)
         else:
             cycles = project_cycles(x, self.matrix)
-            cycles = cycles + self.offsets.to(cycles)
+            if self.offsets is not None:
+                cycles = cycles + self.offsets.to(cycles)
             features = self.sincos(cycles, variance=along, out_dtype=dtype)
+        if self.offsets is not None:
             features = features[..., : self.out_dim]  # The cosines.
         return features if filter is None else filtered(features, filter, self.frequencies)
 
