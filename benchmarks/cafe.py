@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.core.encoder import Encoder, require_coordinates, require_counts
+from nerf_posenc.core.checks import require_coordinates, require_counts
+from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal, Optional, TypeVar
 import tyro
 from tyro import _docstrings as tyro_docstrings
 
-from nerf_posenc.core.encoder import unknown_name
+from nerf_posenc.core.checks import unknown_name
 from nerf_posenc.plugins import how_to_install
 from nerf_posenc.training.recipes import OPTIMIZERS
 from nerf_posenc_app.in_memory import InMemory

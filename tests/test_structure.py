@@ -26,7 +26,7 @@ COMPANION = (
 PACKAGES = (*PRODUCT, *COMPANION)
 # Modules with sines of no coordinate: bands of spherical harmonics, responses of filters,
 # activations of networks.
-OTHER_SINES = {f"core.{name}" for name in ("sinusoids", "bands", "filters")} | {
+OTHER_SINES = {f"core.{name}" for name in ("sinusoids", "speed", "bands", "filters")} | {
     f"networks.{name}" for name in ("activations", "implicit")
 }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from nerf_posenc.core.encoder import require_counts
+from nerf_posenc.core.checks import require_counts
 from nerf_posenc_attention.relative_bias import relative_positions
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc.core.encoder import Encoder, require_tensor
+from nerf_posenc.core.checks import require_tensor
+from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.core.grids import grid_positions
-from nerf_posenc.core.sinusoids import exact_product
+from nerf_posenc.core.speed import exact_product
 from nerf_posenc_attention.rotary import RotaryEncoder
 
 if TYPE_CHECKING:

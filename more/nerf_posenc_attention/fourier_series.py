@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.core.bands import geometric_bands
-from nerf_posenc.core.encoder import format_values, require_counts
-from nerf_posenc.core.sinusoids import SinCos, exact_product
+from nerf_posenc.core.checks import format_values, require_counts
+from nerf_posenc.core.sinusoids import SinCos
+from nerf_posenc.core.speed import exact_product
 from nerf_posenc_attention.rotation import Rotation
 
 if TYPE_CHECKING:

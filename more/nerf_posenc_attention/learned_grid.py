@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.core.encoder import (
-    Encoder,
+from nerf_posenc.core.checks import (
     inside_transform,
     is_recorded,
     require_counts,
     require_positive,
     require_tensor,
 )
+from nerf_posenc.core.encoder import Encoder
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

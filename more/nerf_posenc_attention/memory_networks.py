@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from nerf_posenc.core.encoder import (
-    Encoder,
+from nerf_posenc.core.checks import (
     inside_transform,
     is_recorded,
     require_counts,
@@ -16,6 +15,7 @@ from nerf_posenc.core.encoder import (
     require_positive,
     require_tensor,
 )
+from nerf_posenc.core.encoder import Encoder
 from nerf_posenc_attention.learned import LearnedPositionEncoder
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.encoder import format_values, require_counts, require_positive
+from nerf_posenc.core.checks import format_values, require_counts, require_positive
 from nerf_posenc.core.sinusoids import SinCos, project_cycles
 from nerf_posenc_attention.rotation import PAIRINGS, Pairing, Rotation
 

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nerf_posenc.core.bands import geometric_bands
-from nerf_posenc.core.encoder import (
-    Encoder,
+from nerf_posenc.core.checks import (
     require_coordinates,
     require_counts,
     require_positive,
     require_tensor,
 )
+from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.core.sinusoids import SinCos
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.core.bands import geometric_bands
-from nerf_posenc.core.encoder import require_counts
+from nerf_posenc.core.checks import require_counts
 
 if TYPE_CHECKING:
     from jaxtyping import Float

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.core.bands import geometric_bands
-from nerf_posenc.core.encoder import checked_order, format_values, require_counts
+from nerf_posenc.core.checks import checked_order, format_values, require_counts
 from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc_attention.presets.rotary import ROTARY
 from nerf_posenc_attention.rotary_config import rotary_arguments

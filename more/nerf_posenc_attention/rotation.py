@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc.core.encoder import Encoder, inside_transform, is_recorded, require_tensor
+from nerf_posenc.core.checks import inside_transform, is_recorded, require_tensor
+from nerf_posenc.core.encoder import Encoder
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Num

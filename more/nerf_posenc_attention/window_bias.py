@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.encoder import require_counts, without_autocast
+from nerf_posenc.core.checks import require_counts, without_autocast
 from nerf_posenc.core.grids import grid_positions
 
 if TYPE_CHECKING:

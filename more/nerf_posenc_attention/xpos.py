@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nerf_posenc.core.encoder import require_positive
+from nerf_posenc.core.checks import require_positive
 from nerf_posenc_attention.rotary import RotaryEncoder
 
 if TYPE_CHECKING:

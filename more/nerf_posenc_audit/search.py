@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Num
 from torch import Tensor
 
-from nerf_posenc.core.encoder import require_tensor
+from nerf_posenc.core.checks import require_tensor
 from nerf_posenc_audit.asking import ask
 from nerf_posenc_audit.candidates import Candidate, CandidateSearch
 from nerf_posenc_audit.catalog.index import imports_of

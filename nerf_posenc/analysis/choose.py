@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from nerf_posenc.core.encoder import require_coordinates
+from nerf_posenc.core.checks import require_coordinates
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
 from nerf_posenc.networks import MLP, hidden_matrices
 from nerf_posenc.training.batches import ShuffledBatches

@@ -1,7 +1,7 @@
 """The exact sinusoid: bands, columns, and the evaluation that every encoder shares.
 
-Read `sinusoids` first: the two functions at its top define the numbers. `fused_sinusoids` has their
-speed and derivatives. Bands of long contexts (`rope_scaling`) are exported here, the usual ones by
+Read `sinusoids` first: the two functions at its top define the numbers. `speed` has their chunks
+and derivatives. Bands of long contexts (`rope_scaling`) are exported here, the usual ones by
 `nerf_posenc`.
 """
 

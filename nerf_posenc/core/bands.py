@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from nerf_posenc.core.encoder import has_values, require_positive
+from nerf_posenc.core.checks import require_positive
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -214,7 +214,7 @@ def require_bands(bands: Tensor, in_dim: int) -> None:
         raise ValueError(
             f"bands must have shape (num_bands,) or (num_bands, {in_dim}); got {tuple(bands.shape)}"
         )
-    if has_values(bands) and not bool(torch.isfinite(bands).all()):
+    if not bool(torch.isfinite(bands).all()):
         raise ValueError("bands must be finite; got an infinite or undefined one")
 
 

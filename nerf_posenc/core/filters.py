@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from nerf_posenc.core.encoder import require_counts, require_positive
+from nerf_posenc.core.checks import require_counts, require_positive
 
 if TYPE_CHECKING:
     from jaxtyping import Float

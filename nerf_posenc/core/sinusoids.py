@@ -1,8 +1,8 @@
 """Exact sines and cosines of coordinates on frequency bands.
 
 Every encoder of this library is *bands -> angles -> sin/cos*, and no sinusoid is computed outside
-`core`. The two functions at the top are the definition; `SinCos` holds the constants of the bands
-and chooses between them. How rows are chunked and differentiated is in `core.fused_sinusoids`.
+`core`. The two functions at the top are the definition, and `SinCos` holds the constants of the
+bands. How rows are chunked and differentiated is in `core.speed`.
 
 The coordinates stay float32 under autocast too: only the features are cast, because a coordinate
 in bfloat16 has lost the digits that a high band multiplies.
@@ -11,98 +11,64 @@ in bfloat16 has lost the digits that a high band multiplies.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
 
 from nerf_posenc.core.bands import require_bands
-from nerf_posenc.core.columns import Phases, require_layout
-from nerf_posenc.core.encoder import (
+from nerf_posenc.core.checks import (
     format_values,
-    has_values,
-    in_forward_mode,
+    inside_transform,
     is_recorded,
     require_counts,
     require_tensor,
-    without_autocast,
 )
-from nerf_posenc.core.fused_sinusoids import Arrays, PairedColumns
+from nerf_posenc.core.columns import Phases, require_layout
+from nerf_posenc.core.encoder import Encoder
+from nerf_posenc.core.speed import Sines, exact_product, unrounded
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Num
 
 RADIANS_PER_CYCLE = 2 * math.pi
-# Cycles in float64 that stay in the cache of a core beside what is made of them.
-_PART = 1 << 16
 
 
-def sines_of_cycles(
-    x: Num[Tensor, "rows _ _ _"],
-    cycles_per_unit: Float[Tensor, "_ _ _"],
-    offset: Float[Tensor, " out_dim"],
-    dtype: torch.dtype,
-    out: Float[Tensor, "rows out_dim"] | None = None,
-) -> Float[Tensor, "rows out_dim"]:
-    r"""Compute $\sin(2\pi \cdot 2^{k-1} x)$ and $\cos(2\pi \cdot 2^{k-1} x)$, or other bands.
-
-    Mildenhall et al. 2020, equation 4, with $\cos \alpha = \sin(\alpha + \pi/2)$ and the angle in
-    **cycles** (1 cycle = 2 pi rad) as long as possible. The error of float32 stays near 2e-7 at
-    every octave; that of ``torch.sin(math.pi * 2**k * x)`` doubles with each.
+def fraction_of_cycles(
+    cycles: Float[Tensor, "*shape"], *, in_place: bool = False
+) -> Float[Tensor, "*shape"]:
+    """Take whole cycles away, which no sine depends on: the rest is within [-1/2, 1/2].
 
     Args:
-        x: coordinates, of size 1 along the bands and the phases. float32 for bands that are powers
-            of two in cycles, float64 for all others.
-        cycles_per_unit: each band over 2 pi, broadcast over the three dimensions of the columns.
-        offset: rad for each column: 0 for a sine, pi / 2 for a cosine.
-        dtype: type of the sines.
-        out: array for the sines; None makes a new one.
+        cycles: angles in cycles, 1 cycle = 2 pi rad.
+        in_place: use the memory of ``cycles``.
     """
-    # (rows, *columns). 2**j * x changes only the exponent, so it is exact in any floating-point
-    # type. A product with another band is rounded, which float64 leaves far below float32's digits.
-    cycles = x * cycles_per_unit
-    # In [-1/2, 1/2]. Exact: the difference of two near numbers has no more digits than they have.
-    # This is why the factor 2 pi comes later: it would round whole cycles into the angle.
     whole = cycles.round()
-    # A tangent that is 0 cannot be changed in place.
-    fraction = (cycles - whole if in_forward_mode() else cycles.sub_(whole)).flatten(1)
-    # (rows, out_dim), in [-pi, 3/2 pi]. One fused multiply-add: one rounding for 2 pi and offset.
-    angles = torch.add(offset, fraction, alpha=RADIANS_PER_CYCLE)
-    return torch.sin(angles.to(dtype), out=out)
+    # Exact: the difference of two near numbers has no more digits than they have.
+    return cycles.sub_(whole) if in_place else cycles - whole
 
 
-def exact_sines_in_place(
-    x: Num[Tensor, "rows _ _ _"],
-    cycles_per_unit: Float[Tensor, "_ _ _"],
-    offset: Float[Tensor, " out_dim"],
-    out: Float[Tensor, "rows _ _ _"],
-) -> Float[Tensor, "rows out_dim"]:
-    """`sines_of_cycles` for bands that are powers of two in cycles, with no array but the output.
+def sine_of_fraction(
+    fraction: Float[Tensor, "*shape"], phase: Float[Tensor, "*phases"], dtype: torch.dtype
+) -> Float[Tensor, "*all"]:
+    r"""Compute $\sin(\alpha)$, or $\cos(\alpha) = \sin(\alpha + \pi/2)$.
 
-    The numbers are the same, since the products are exact: to compute them twice is faster than to
-    keep them.
-    """
-    # Whole cycles less cycles, which is the fraction with its sign changed.
-    torch.mul(x, cycles_per_unit, out=out).round_()
-    fraction = torch.addcmul(out, x, cycles_per_unit, value=-1, out=out).flatten(1)
-    return torch.add(offset, fraction, alpha=-RADIANS_PER_CYCLE, out=fraction).sin_()
-
-
-def sines_of_radians(
-    angles: Float[Tensor, "*shape"], arrays: Arrays = (None, None)
-) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-    """Compute ``sin(2**k * x)`` and ``cos(2**k * x)``, bands without pi, as in NeRF's own code.
-
-    These angles are exact in radians, and ``torch.sin`` takes their whole cycles away with all
-    digits of pi. A quarter of a cycle is not exact in radians, so the cosine is computed as such.
+    NeRF's $\sin(2^k \pi x)$ (Mildenhall et al. 2020, equation 4) is the sine of $2^{k-1} x$
+    cycles. ``torch.sin(math.pi * 2**k * x)`` rounds the whole angle, and its error doubles with
+    each octave. Here the factor 2 pi comes after whole cycles have gone, and the error of float32
+    stays near 2e-7 at every octave.
 
     Args:
-        angles: rad, exact in their type.
-        arrays: arrays for sines and cosines, of which the second may hold the angles; None makes
-            new ones.
+        fraction: fraction of cycles. It is exact in float32 for bands that are powers of two in
+            cycles, since ``2**j * x`` changes only the exponent. For all others it is in float64,
+            whose rounding of ``band * x`` is far below float32's digits.
+        phase: 0 for a sine, pi / 2 for a cosine, in rad.
+        dtype: type of the sines.
     """
-    return torch.sin(angles, out=arrays[0]), torch.cos(angles, out=arrays[1])
+    # Within [-pi, 3/2 pi]. One fused multiply-add: one rounding for 2 pi and the phase.
+    angles = torch.add(phase, fraction, alpha=RADIANS_PER_CYCLE)
+    return torch.sin(angles.to(dtype))
 
 
 def sincos(
@@ -151,7 +117,7 @@ def sincos(
     return features
 
 
-class SinCos(PairedColumns):
+class SinCos(Encoder):
     """[sincos][nerf_posenc.core.sincos] with its bands prepared once and held on the device.
 
     The bands are constants in float64: they follow the module to a device, but neither
@@ -163,6 +129,7 @@ class SinCos(PairedColumns):
             do.
         layout: nesting of the columns, outermost first; one of ``LAYOUTS``.
         phases: ``("sin", "cos")`` or ``("cos", "sin")``.
+        raw_side: side of the features on which ``forward`` puts the columns of ``raw``.
 
     Raises:
         ValueError: If a shape, the layout or the phases do not fit.
@@ -175,8 +142,10 @@ class SinCos(PairedColumns):
 
     takes_variance = True
 
-    _offset: Tensor
-    _radians: Tensor | None
+    _cycles: Tensor
+    _omega: Tensor
+    _phase_angles: Tensor
+    row: Tensor | None
 
     def __init__(
         self,
@@ -185,70 +154,79 @@ class SinCos(PairedColumns):
         *,
         layout: str = "akp",
         phases: Phases = ("sin", "cos"),
+        raw_side: Literal["front", "back"] = "front",
     ) -> None:
         bands = torch.as_tensor(bands, dtype=torch.float64, device="cpu").detach()
         require_counts(in_dim=in_dim)
         require_layout(layout, phases)
         require_bands(bands, in_dim)
-        per_axis = bands if bands.ndim == 2 else bands[:, None].expand(-1, in_dim)
-        super().__init__(in_dim, per_axis, layout, phases)
-        self._register_columns()
+        super().__init__(in_dim, 2 * len(bands) * in_dim)
+        self.num_bands = len(bands)
+        self.bands = bands if bands.ndim == 2 else bands[:, None].expand(-1, in_dim)
+        self.layout = layout
+        self.phases = phases
+        self.raw_side = raw_side
+        # Features are computed as (n, *columns), the sizes of the layout's letters, and flattened.
+        sizes = dict(k=self.num_bands, p=2, a=in_dim)
+        self._columns = tuple(sizes[letter] for letter in layout)
+        self._phase_dim = 1 + layout.index("p")
+        # Angles have no phases: they are (n, k, a), or (n, a, k) where the axes stand outside.
+        self._band_dim = 1 if layout.index("k") < layout.index("a") else 2
+        is_cosine = torch.tensor([phase == "cos" for phase in phases], device="cpu")
+        self.register_constant("_phase_angles", is_cosine.double() * (RADIANS_PER_CYCLE / 4))
+        self._register_bands()
 
-    def _register_columns(self) -> None:
-        """Lay the constants out, one value per column, in the nesting of the layout."""
-        cycles = self.bands / RADIANS_PER_CYCLE
-        # Without values (FakeTensorMode) every band is treated as any other, in float64.
-        is_known = has_values(cycles)
-        self.is_exact = is_known and _are_powers_of_two(cycles)
-        is_shared = is_known and bool((cycles == cycles[:, :1]).all())
-        self._is_by_band = self.layout == "kpa" and is_shared
-        is_cosine = torch.tensor([phase == "cos" for phase in self.phases], device="cpu").double()
-        # With the axes outermost and the same bands on each, one row of constants serves all axes:
-        # the product broadcasts over one dimension less, which makes it three times as fast.
-        shape = self._sizes(1 if is_shared and self.layout[0] == "a" else self.in_dim)
-        cycles_columns = self.placed(cycles[:, : shape[self.layout.index("a")]], "ka").expand(shape)
-        sign_columns = self.placed(1.0 - 2.0 * is_cosine, "p").expand(shape)
-        # The offsets are one row of all columns: long rows are faster to add.
-        quarter = is_cosine * (RADIANS_PER_CYCLE / 4)
-        offset_columns = self.placed(quarter, "p").expand(self._columns)
+    def _register_bands(self) -> None:
+        """Hold the bands in rad and in cycles per unit, and whether they are exact in float32."""
+        # (k, a), or (k, 1) if all axes have the same bands; transposed for (n, a, k).
+        self._is_shared = is_shared = bool((self.bands == self.bands[:, :1]).all())
+        omega = self.bands[:, :1] if is_shared else self.bands
+        omega = omega if self._band_dim == 1 else omega.T
+        cycles = omega / RADIANS_PER_CYCLE
+        self._is_by_band = self.layout == "kpa" and is_shared and self.in_dim > 1
+        self._is_unit = bool((cycles == 1).all())
+        self.is_exact = _are_powers_of_two(cycles)
+        self.is_exact_in_radians = _are_powers_of_two(omega)
         # A product with a power of two is exact in float32; any other band needs float64's digits.
         dtype = torch.float32 if self.is_exact else torch.float64
-        self.register_constant("_cycles", cycles_columns.to(dtype).contiguous())
-        self.register_constant("_offset", offset_columns.flatten().to(dtype).contiguous())
-        self.register_constant("_sign", sign_columns.float().contiguous())
-        self.register_constant("_partners", self.partner_matrix() if is_known else None)
-        # One angle for a sine and its cosine: size 1 at the phases.
-        radians = self.placed(self.bands, "ka").to(torch.float32).contiguous()
-        is_radian = is_known and _are_powers_of_two(self.bands)
-        self.register_constant("_radians", radians if is_radian else None)
+        self.register_constant("_cycles", cycles.to(dtype).contiguous())
+        self.register_constant("_omega", omega.contiguous())
+        # Cycles per unit and phases of the columns (k, p) or (p, k) of one axis, if all have them.
+        rows = torch.broadcast_tensors(cycles.float().reshape(-1, 1), self._phase_angles.float())
+        row = torch.stack([each if self.layout == "akp" else each.T for each in rows]).flatten(1)
+        is_row = self.layout[0] == "a" and is_shared and self.is_exact
+        self.register_constant("row", row if is_row else None)
 
     def _constant_on(self, name: str, device: torch.device) -> Tensor:
-        # MPS has no float64; there the cycles of such bands are computed on the CPU.
-        if device.type == "mps" and name != "_sign" and not self.is_exact:
-            return self._constants[name]
-        return super()._constant_on(name, device)
+        # MPS has no float64: angles that need it are computed on the CPU.
+        value = self._constants[name]
+        return value if device.type == "mps" and value.dtype == torch.float64 else value.to(device)
 
     def forward(
         self,
-        x: Num[Tensor, "*batch in_dim"],
+        x: Num[Tensor, "*batch coordinates"],
         *,
         weight: Float[Tensor, " num_bands"] | None = None,
         variance: Float[Tensor, "*batch in_dim"] | None = None,
+        basis: Float[Tensor, "in_dim coordinates"] | None = None,
+        raw: Float[Tensor, "*batch num_raw"] | None = None,
         out_dtype: torch.dtype | None = None,
-    ) -> Float[Tensor, "*batch out_dim"]:
+    ) -> Float[Tensor, "*batch out_dim_and_raw"]:
         """Encode coordinates; see [sincos][nerf_posenc.core.sincos].
 
         Args:
             x: coordinates or integer positions.
             weight: factor of each band.
             variance: variance of each coordinate.
+            basis: directions to encode along, instead of the axes of ``x``.
+            raw: columns to put beside the features, as they are.
             out_dtype: type of the features; None is that of the coordinates. Float64 coordinates
                 and float32 features have exact angles and the speed of float32 sines.
 
         Raises:
             ValueError: If a shape does not fit.
         """
-        self._require_shapes(x, weight, variance)
+        self._require_shapes(x, weight, variance, basis)
         self.move_constants(x.device)
         dtype = out_dtype
         if dtype is None:
@@ -257,19 +235,27 @@ class SinCos(PairedColumns):
         sine_dtype = torch.float64 if dtype == torch.float64 else torch.float32
         if x.dtype in (torch.float16, torch.bfloat16):
             x = x.float()
-        flat = x if x.ndim == 2 else x.reshape(-1, self.in_dim)
-        features = self.evaluated(flat, sine_dtype)
-        if weight is not None or variance is not None:
-            features = self._weighted(features, weight, variance)
+        batch = x.shape[:-1]
+        if len(batch) != 1:
+            x = x.reshape(-1, x.shape[-1])
+            raw = None if raw is None else raw.reshape(-1, raw.shape[-1])
+        if weight is None and variance is None:
+            features = self.evaluated(x, sine_dtype, basis, raw)
+        else:
+            waves = self.evaluated(x, sine_dtype, basis)
+            features = self._joined(self._weighted(waves, weight, variance), raw)
         if features.dtype != dtype:
             features = features.to(dtype)
-        return features if x.ndim == 2 else features.reshape(*x.shape[:-1], self.out_dim)
+        return features if len(batch) == 1 else features.reshape(*batch, features.shape[-1])
 
-    def _require_shapes(self, x: Tensor, weight: Tensor | None, variance: Tensor | None) -> None:
+    def _require_shapes(
+        self, x: Tensor, weight: Tensor | None, variance: Tensor | None, basis: Tensor | None
+    ) -> None:
         require_tensor(x, "x")
-        if x.ndim == 0 or x.shape[-1] != self.in_dim:
+        in_dim = self.in_dim if basis is None else basis.shape[1]
+        if x.ndim == 0 or x.shape[-1] != in_dim:
             raise ValueError(
-                f"x must have shape (*batch, {self.in_dim}), the last dimension being the "
+                f"x must have shape (*batch, {in_dim}), the last dimension being the "
                 f"coordinates; got {tuple(x.shape)}"
             )
         if weight is not None and weight.shape != (self.num_bands,):
@@ -277,82 +263,146 @@ class SinCos(PairedColumns):
                 f"weight must have shape ({self.num_bands},), one factor per band; "
                 f"got {tuple(weight.shape)}"
             )
-        if variance is not None and variance.shape != x.shape:
+        shape = (*x.shape[:-1], self.in_dim)
+        if variance is not None and variance.shape != shape:
             raise ValueError(
-                f"variance must have the shape of x, {tuple(x.shape)}; got {tuple(variance.shape)}"
+                f"variance must have the shape of x, {shape}; got {tuple(variance.shape)}"
             )
+
+    def evaluated(
+        self,
+        x: Num[Tensor, "n coordinates"],
+        dtype: torch.dtype,
+        basis: Tensor | None = None,
+        raw: Tensor | None = None,
+    ) -> Float[Tensor, "n out_dim_and_raw"]:
+        """Compute features of rows, beside their raw columns; differentiable.
+
+        Args:
+            x: coordinates.
+            dtype: type of the features, float32 or float64.
+            basis: directions, or None for the axes.
+            raw: raw columns, or None.
+        """
+        if is_recorded() or inside_transform():
+            # Compilers and exporters fuse plain operations themselves, and forward mode
+            # differentiates them more than once, which it does not with an autograd function.
+            return self.recorded(x, dtype, basis, raw)
+        inputs = [t for t in (x, basis, raw) if t is not None]
+        is_differentiated = torch.is_grad_enabled() and any(t.requires_grad for t in inputs)
+        evaluate = Sines.apply if is_differentiated else Sines.forward
+        features: Tensor = evaluate(x, basis, raw, self, dtype)
+        return features
+
+    def recorded(
+        self, x: Tensor, dtype: torch.dtype, basis: Tensor | None, raw: Tensor | None
+    ) -> Tensor:
+        """`evaluated` by plain operations alone."""
+        waves = list(self.waves(x, dtype, basis))
+        return self._joined(torch.stack(waves, self._phase_dim).flatten(1), raw)
+
+    def waves(
+        self,
+        x: Num[Tensor, "n coordinates"],
+        dtype: torch.dtype,
+        basis: Tensor | None = None,
+        *,
+        in_place: bool = False,
+    ) -> Iterator[Float[Tensor, "n _ _"]]:
+        """Yield one phase of all bands and axes, then the other, in the layout without phases.
+
+        Args:
+            x: coordinates.
+            dtype: type of the sines.
+            basis: directions, or None for the axes.
+            in_place: compute in as few arrays as possible, without derivatives.
+        """
+        device, angles = x.device, None
+        if basis is not None:
+            x = project(x, basis)
+            if self._is_unit:
+                # The products are cycles already. In float64, one operation takes the whole ones
+                # away, and angles within 2 pi are rounded to float32 once.
+                x = x.frac_().mul_(RADIANS_PER_CYCLE) if in_place else x.frac() * RADIANS_PER_CYCLE
+                angles = x.unsqueeze(self._band_dim).to(device, dtype)
+        elif self.is_exact_in_radians and x.dtype == dtype and device.type != "mps":
+            # Powers of two are exact in radians too, as NeRF's own code has them, and the sines of
+            # torch take their whole cycles away with all digits of pi, but for MPS.
+            angles = self._multiplied(x, self._omega)
+        elif not (self.is_exact and x.dtype == torch.float32):
+            x = _in_float64(x)
+        if angles is not None:
+            # A quarter of a cycle is not exact in radians, so the cosine is computed as such.
+            for phase in self.phases:
+                yield torch.sin(angles) if phase == "sin" else torch.cos(angles)
+            return
+        fraction = fraction_of_cycles(self._multiplied(x, self._cycles), in_place=in_place)
+        for phase_angle in self._phase_angles.to(fraction).unbind():
+            yield sine_of_fraction(fraction, phase_angle, dtype).to(device)
+
+    def _multiplied(self, x: Tensor, bands: Tensor) -> Tensor:
+        """Products of ``x``, ``(n, a)``, with bands in the layout."""
+        bands = bands.to(x)
+        if self._is_by_band:
+            # In memory (k, n, a): one scalar times contiguous rows is fast, as are its sines.
+            return (x * bands[:, None]).movedim(0, 1)
+        return x.unsqueeze(self._band_dim) * bands
+
+    def raw_part(self, features: Tensor) -> Tensor:
+        """View of the raw columns of features ``(n, width)``."""
+        first = 0 if self.raw_side == "front" else self.out_dim
+        return features.narrow(1, first, features.shape[1] - self.out_dim)
+
+    def sinusoid_part(self, features: Tensor) -> Tensor:
+        """View of all columns but the raw ones."""
+        first = features.shape[1] - self.out_dim if self.raw_side == "front" else 0
+        return features.narrow(1, first, self.out_dim)
+
+    def phase_parts(self, features: Tensor) -> tuple[Tensor, ...]:
+        """Views of the columns of each phase, in the shape and order of `waves`."""
+        columns = self.sinusoid_part(features).view(len(features), *self._columns)
+        return columns.unbind(self._phase_dim)
+
+    def gradient(
+        self, grad: Float[Tensor, "n width"], features: Float[Tensor, "n width"]
+    ) -> Float[Tensor, "n in_dim"]:
+        """Gradient with respect to coordinates, from features and the gradient of each."""
+        order = 1 if self.phases[0] == "sin" else -1
+        sines, cosines = self.phase_parts(features)[::order]
+        of_sines, of_cosines = self.phase_parts(grad)[::order]
+        # d sin(omega x) = omega cos(omega x) dx and d cos(omega x) = -omega sin(omega x) dx.
+        of_angles = torch.addcmul(of_sines * cosines, of_cosines, sines, value=-1)
+        # Each coordinate has an angle on every band: sum over the bands.
+        if not self._is_shared:
+            return (of_angles * self._omega.to(grad)).sum(self._band_dim)
+        if self.num_bands == 1:
+            return (of_angles * self._omega.to(grad)).squeeze(self._band_dim)
+        of_angles = unrounded(of_angles)
+        omega = self._omega.to(of_angles).mT
+        # (n, a, k) @ (k, 1) or (1, k) @ (n, k, a)
+        factors = (of_angles, omega) if self._band_dim == 2 else (omega, of_angles)
+        return exact_product(*factors).squeeze(self._band_dim)
+
+    def _joined(self, columns: Tensor, raw: Tensor | None) -> Tensor:
+        """Put raw columns on their side of the others."""
+        if raw is None:
+            return columns
+        raw = raw.to(columns.dtype)
+        return torch.cat([raw, columns] if self.raw_side == "front" else [columns, raw], dim=-1)
 
     def _weighted(self, features: Tensor, weight: Tensor | None, variance: Tensor | None) -> Tensor:
         """Multiply features ``(n, out_dim)`` by the factors of their bands."""
         features = features.unflatten(1, self._columns)
         if weight is not None:
-            features = features * self.placed(weight.to(features.dtype), "k")
+            factor = weight.to(features).unsqueeze(2 - self._band_dim)
+            features = features * factor.unsqueeze(self._phase_dim - 1)
         if variance is not None:
-            variance = variance.reshape(len(features), self.in_dim).to(features.dtype)
-            omega = self._omega(variance)
+            omega = self._omega.to(features)
             # E[sin(omega x)] of a normal x is sin(omega mean) exp(-omega^2 variance / 2), mip-NeRF.
-            exponent = self.placed(variance, "a") * omega * omega
-            features = features * torch.exp(-0.5 * exponent)
+            variance = variance.reshape(len(features), self.in_dim).to(features)
+            exponent = variance.unsqueeze(self._band_dim) * omega * omega
+            features = features * torch.exp(-0.5 * exponent).unsqueeze(self._phase_dim)
         return features.flatten(1)
-
-    def _omega(self, like: Tensor) -> Tensor:
-        """Rad per unit in the layout, with the type and device of another tensor."""
-        return self._cycles.to(like) * RADIANS_PER_CYCLE
-
-    def blocks(
-        self,
-        x: Tensor,
-        dtype: torch.dtype,
-        out: Tensor | None = None,
-        kept: list[Tensor] | None = None,
-    ) -> list[Tensor]:
-        """Compute the sines of coordinates ``(n, in_dim)``, as blocks of columns from the left."""
-        if self._radians is None or x.dtype != dtype or x.device.type == "mps":
-            return [self._of_cycles(x, dtype, out)]
-        # MPS is left out above because its sine does not take all digits of pi.
-        radians = self._radians.to(x.dtype)
-        if self._is_by_band and is_recorded():
-            # One expression for each block, which a compiler computes where it writes it.
-            of_phase = dict(sin=torch.sin, cos=torch.cos)
-            bands = radians[:, 0, 0].unbind()
-            return [of_phase[phase](x * band) for band in bands for phase in self.phases]
-        if self._is_by_band:
-            # (num_bands, n, in_dim): for each band one scalar times contiguous rows. All chunks but
-            # the last have as many rows, and use the same arrays.
-            kept = [] if kept is None else kept
-            is_first = not kept or kept[0].shape[1] != len(x)
-            arrays: Arrays = (None, None) if is_first else (kept[0], kept[1])
-            sines, cosines = sines_of_radians(
-                torch.mul(x, radians[:, :, :1], out=arrays[1]), arrays
-            )
-            if is_first:
-                waves = (sines, cosines) if self.phases[0] == "sin" else (cosines, sines)
-                pairs = zip(*map(torch.unbind, waves), strict=True)
-                kept[:] = [sines, cosines, *(wave for pair in pairs for wave in pair)]
-            return kept[2:]
-        phase_dim = 1 + self.layout.index("p")
-        angles = (x.reshape(x.shape[0], *self._x_shape) * radians).squeeze(phase_dim)
-        sines, cosines = sines_of_radians(angles)
-        pair = (sines, cosines) if self.phases[0] == "sin" else (cosines, sines)
-        return [torch.stack(pair, phase_dim).flatten(1)]
-
-    def needs_no_chunks(self, x: Tensor, dtype: torch.dtype) -> bool:
-        """Whether the cycles are exact and of the type of the sines, on a CPU."""
-        is_own_type = x.dtype == dtype and dtype in (torch.float32, torch.float64)
-        return self.is_exact and is_own_type and x.device.type == "cpu"
-
-    def _of_cycles(self, x: Tensor, dtype: torch.dtype, out: Tensor | None) -> Tensor:
-        device = self._cycles.device
-        cycles_dtype = self._cycles.dtype if x.dtype == torch.float32 else torch.float64
-        cycles, offset = self._cycles, self._offset
-        if cycles_dtype != cycles.dtype:
-            # Powers of two are the same in any type; a quarter of a cycle in radians is not.
-            cycles = cycles.to(cycles_dtype)
-            offset = (offset > 0).to(cycles_dtype) * (RADIANS_PER_CYCLE / 4)
-        points = x.to(device, cycles_dtype).reshape(x.shape[0], *self._x_shape)
-        if out is not None and self.needs_no_chunks(x, dtype):
-            return exact_sines_in_place(points, cycles, offset, out.view(len(x), *self._columns))
-        return sines_of_cycles(points, cycles, offset, dtype, out).to(x.device)
 
     def convention(self) -> str:
         """Describe bands, layout and phases, for an encoder's ``repr``."""
@@ -370,37 +420,33 @@ class TrainableSinCos(SinCos):
 
     They are held in float32, or in float64 where the default floating-point type is that, and
     derivatives reach them and the coordinates alike, of any order.
-
-    Args:
-        in_dim: number of coordinates, 1 or more.
-        bands: the bands to start from, as of ``SinCos``.
-        layout: nesting of the columns, outermost first.
-        phases: order of sine and cosine.
     """
 
     uncast = ("bands",)
 
     bands: Tensor
 
-    def _register_columns(self) -> None:
-        self.is_exact = False
+    def _register_bands(self) -> None:
+        self.is_exact = self.is_exact_in_radians = self._is_by_band = self._is_unit = False
+        self.row = None
         device = torch.get_default_device()
         dtype = torch.promote_types(torch.get_default_dtype(), torch.float32)
         self.bands = nn.Parameter(self.bands.to(device, dtype, copy=True))
-        is_cosine = torch.tensor([phase == "cos" for phase in self.phases], device="cpu").double()
-        offset = self.placed(is_cosine * (RADIANS_PER_CYCLE / 4), "p").expand(self._columns)
-        self.register_constant("_offset", offset.flatten().contiguous())
 
-    def _omega(self, like: Tensor) -> Tensor:
-        return self.placed(self.bands, "ka").to(like)
+    def evaluated(
+        self, x: Tensor, dtype: torch.dtype, basis: Tensor | None = None, raw: Tensor | None = None
+    ) -> Tensor:
+        """Features that are differentiable with respect to the bands, too."""
+        return self.recorded(x, dtype, basis, raw)
 
-    def evaluated(self, x: Tensor, dtype: torch.dtype) -> Tensor:
-        """Features ``(n, out_dim)``, differentiable with respect to ``x`` and the bands."""
-        # MPS has no float64, in which the product with any band has all digits of float32.
-        exact = torch.float32 if x.device.type == "mps" else torch.float64
-        points = x.to(exact).reshape(x.shape[0], *self._x_shape)
-        cycles_per_unit = (self._omega(points) / RADIANS_PER_CYCLE).expand(self._columns)
-        return sines_of_cycles(points, cycles_per_unit, self._offset.to(points), dtype)
+    @property
+    def _omega(self) -> Tensor:  # type: ignore[override]
+        omega = _in_float64(self.bands)
+        return omega if self._band_dim == 1 else omega.T
+
+    @property
+    def _cycles(self) -> Tensor:  # type: ignore[override]
+        return self._omega / RADIANS_PER_CYCLE
 
 
 def _are_powers_of_two(values: Tensor) -> bool:
@@ -424,80 +470,11 @@ def project(
     Returns:
         Float64 on the device of ``x`` (MPS has none: there, on the CPU).
     """
-    device = torch.device("cpu") if x.device.type == "mps" else x.device
-    return x.to(device, torch.float64) @ matrix.to(device, torch.float64).T
+    return _in_float64(x) @ _in_float64(matrix).T.contiguous()
 
 
-def waves_along(
-    x: Float[Tensor, "n in_dim"], matrix: Float[Tensor, "num_directions in_dim"], phases: Phases
-) -> Float[Tensor, "n out_dim"]:
-    """Sines and cosines of the cycles along directions, on a CPU, differentiable in both.
-
-    Args:
-        x: coordinates in float32 or float64.
-        matrix: cycles per unit of the coordinate, one direction per row.
-        phases: order of sine and cosine.
-    """
-    is_differentiated = torch.is_grad_enabled() and (x.requires_grad or matrix.requires_grad)
-    # Calling forward directly saves what an autograd function costs per call.
-    waves = _WavesAlong.apply if is_differentiated else _WavesAlong.forward
-    features: Tensor = waves(x, matrix, phases)
-    return features
-
-
-class _WavesAlong(torch.autograd.Function):
-    """`waves_along`, with derivatives that are computed from the output alone."""
-
-    @staticmethod
-    def forward(x: Tensor, matrix: Tensor, phases: Phases) -> Tensor:
-        width = len(matrix)
-        columns = matrix.double().T.contiguous()
-        features = x.new_empty(len(x), 2 * width)
-        # Parts of rows that stay in the cache of each core.
-        size = max(1, _PART * torch.get_num_threads() // width)
-        for part, out in zip(x.split(size), features.split(size), strict=True):
-            cycles = torch.mm(part.double(), columns)
-            # What whole cycles leave, less than one, is as exact in float32 as any angle.
-            angles = cycles.frac_().mul_(RADIANS_PER_CYCLE).to(x.dtype)
-            # In the place of the angles: an array more would be new memory for every part.
-            waves = torch.sin(angles), angles.cos_()
-            torch.cat(waves if phases[0] == "sin" else waves[::-1], dim=1, out=out)
-        return features
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Phases], output: Tensor) -> None:
-        x, matrix, phases = inputs
-        ctx.sign = 1 if phases[0] == "sin" else -1
-        ctx.save_for_backward(x, matrix, output)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        x, matrix, features = ctx.saved_tensors
-        first, second = features.chunk(2, dim=-1)
-        along_first, along_second = grad.chunk(2, dim=-1)
-        # d sin = 2 pi cos dc and d cos = -2 pi sin dc, of cycles c = matrix x.
-        slope = along_first * second - along_second * first
-        if torch.get_float32_matmul_precision() != "highest":
-            slope = slope.double()
-        slope = slope * (ctx.sign * RADIANS_PER_CYCLE)
-        of_x, of_matrix = ctx.needs_input_grad[:2]
-        return (
-            exact_product(slope, matrix.to(slope)).to(x.dtype) if of_x else None,
-            exact_product(slope.T, x.to(slope)).to(matrix.dtype) if of_matrix else None,
-            None,
-        )
-
-
-def exact_product(left: Tensor, right: Tensor) -> Tensor:
-    """``left @ right`` in their own type, under autocast too, which would round both to bfloat16.
-
-    Args:
-        left: matrices that are no features, such as covariances and poses.
-        right: likewise.
-    """
-    with without_autocast(left):
-        product: Tensor = left @ right
-    return product
+def _in_float64(x: Tensor) -> Tensor:
+    return x.to("cpu" if x.device.type == "mps" else x.device, torch.float64)
 
 
 def project_cycles(

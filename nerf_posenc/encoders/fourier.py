@@ -11,20 +11,18 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nerf_posenc.core.bands import coarse_to_fine_weight, octave_bands
-from nerf_posenc.core.columns import IncludeInput, Phase, Phases, column_labels
-from nerf_posenc.core.encoder import (
-    Encoder,
+from nerf_posenc.core.checks import (
     format_values,
-    is_differentiated,
-    is_recorded,
     require_coordinates,
     require_counts,
     require_not_negative,
     require_tensor,
 )
+from nerf_posenc.core.columns import IncludeInput, Phase, Phases, column_labels
+from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.core.filters import Filter, filtered
-from nerf_posenc.core.fused_sinusoids import by_rows
-from nerf_posenc.core.sinusoids import SinCos, TrainableSinCos, exact_product, project
+from nerf_posenc.core.sinusoids import SinCos, TrainableSinCos
+from nerf_posenc.core.speed import exact_product
 from nerf_posenc.presets.fourier import FOURIER
 
 if TYPE_CHECKING:
@@ -131,35 +129,34 @@ class FourierEncoder(Encoder):
             )
         # Bands that an axis does not have, and a phase that is not wanted, are computed with the
         # others and left out.
-        alone = phases if phases in (("sin",), ("cos",)) else None
-        both: Any = phases if alone is None else ("sin", "cos")
-        labels = column_labels(num_axes, len(bands), layout, both)
+        both: Any = phases if len(phases) == 2 else ("sin", "cos")
         per_axis = counts * num_axes if len(counts) == 1 else counts
-        kept = [
-            i
-            for i, (band, phase, axis) in enumerate(labels)
-            if band < per_axis[axis] and (alone is None or phase in alone)
+        waves = column_labels(num_axes, len(bands), layout, both)
+        raw = [] if include_input is None else [(-1, "x", axis) for axis in range(in_dim)]
+        side: Any = "front" if include_input == "front" else "back"
+        computed = raw + waves if side == "front" else waves + raw
+        columns = [
+            (band, phase, axis)
+            for band, phase, axis in computed
+            if phase == "x" or (band < per_axis[axis] and phase in phases)
         ]
-        every = len(kept) == len(labels) and include_input != "each"
-        if include_input is not None:
-            raw = range(len(labels), len(labels) + in_dim)
-            labels = labels + [(-1, "x", axis) for axis in range(in_dim)]
-            kept = [*raw, *kept] if include_input == "front" else [*kept, *raw]
-            if include_input == "each":
-                # A stable sort moves each raw coordinate behind the other columns of its axis.
-                kept.sort(key=lambda i: labels[i][2])
-        super().__init__(in_dim, len(kept))
+        if include_input == "each":
+            # A stable sort moves each raw coordinate behind the other columns of its axis.
+            columns.sort(key=lambda column: column[2])
+        place = {column: i for i, column in enumerate(computed)}
+        kept = None if columns == computed else [place[column] for column in columns]
+        super().__init__(in_dim, len(columns))
         self._octaves = octaves
         self.include_input = include_input
         self.variance_scale = variance_scale
         self.out_dtype = out_dtype
         kind = TrainableSinCos if trainable else SinCos
-        self.sincos = kind(num_axes, bands, layout=layout, phases=both)
+        self.sincos = kind(num_axes, bands, layout=layout, phases=both, raw_side=side)
         self.bands_per_axis = tuple(per_axis)
-        self._labels = [labels[i] for i in kept]
+        self._labels = columns
         self.phases = tuple(phases)
         self.register_constant("basis", None if basis is None else basis.detach().double().cpu())
-        self.register_constant("_kept", None if every else torch.tensor(kept, device="cpu"))
+        self.register_constant("_kept", None if kept is None else torch.tensor(kept, device="cpu"))
 
     @property
     def is_stationary(self) -> bool:  # type: ignore[override]
@@ -253,59 +250,21 @@ class FourierEncoder(Encoder):
             raise ValueError("give weight or progress, not both")
         if progress is not None:
             weight = coarse_to_fine_weight(self.num_bands, progress).to(x.device)
-        features = self._features(x, weight, self._variance_along_axes(x, variance, covariance))
-        return features if filter is None else filtered(features, filter, self.frequencies)
-
-    def _features(self, x: Tensor, weight: Tensor | None, variance: Tensor | None) -> Tensor:
-        """Features of coordinates with the variance along each axis or direction."""
-        dtype = x.dtype if self.out_dtype is None else self.out_dtype
-        if self._joins_rows(x, weight, variance, dtype):
-            self.sincos.move_constants(x.device)
-            rows = x.reshape(-1, self.in_dim)
-            if is_recorded():
-                joined = torch.cat(self._beside(rows, self.sincos.blocks(rows, dtype)), dim=-1)
-            else:
-                joined = by_rows(
-                    lambda rows, _, kept: self._beside(
-                        rows, self.sincos.blocks(rows, dtype, kept=kept)
-                    ),
-                    rows,
-                    self.out_dim,
-                    dtype,
-                )
-            return joined.reshape(*x.shape[:-1], self.out_dim)
-        if self.basis is self._kept is None and x.dtype in (torch.float16, torch.bfloat16):
+        dtype = self.out_dtype or x.dtype
+        if x.dtype in (torch.float16, torch.bfloat16):
             # The gradients of the raw columns and of the others are added before they are rounded.
             x = x.float()
-        along = x if self.basis is None else project(x, self.basis)
-        # MPS has no float64: what is projected stays on the CPU until it is encoded.
-        weight, variance = (t if t is None else t.to(along.device) for t in (weight, variance))
-        features: Tensor = self.sincos(along, weight=weight, variance=variance, out_dtype=dtype)
-        features = features.to(x.device)
-        if self.include_input is not None:
-            features = torch.cat(self._beside(x.to(dtype), [features]), dim=-1)
-        return features if self._kept is None else features[..., self._kept]
-
-    def _beside(self, x: Tensor, waves: list[Tensor]) -> list[Tensor]:
-        """Blocks of columns, from left to right: sines and cosines beside the raw coordinates."""
-        # Where columns are picked, the indices of the raw ones follow those of the others.
-        is_front = self.include_input == "front" and self._kept is None
-        return [x, *waves] if is_front else [*waves, x]
-
-    def _joins_rows(
-        self, x: Tensor, weight: Tensor | None, variance: Tensor | None, dtype: torch.dtype
-    ) -> bool:
-        """Whether to join the raw input chunk by chunk, which saves a copy of all features."""
-        return (
-            self.include_input is not None
-            and self.basis is self._kept is weight is variance is None
-            and x.dtype == dtype
-            and dtype in (torch.float32, torch.float64)
-            and not isinstance(self.sincos, TrainableSinCos)
-            and (
-                is_recorded() or not (is_differentiated(x) or self.sincos.needs_no_chunks(x, dtype))
-            )
+        features: Tensor = self.sincos(
+            x,
+            weight=weight,
+            variance=self._variance_along_axes(x, variance, covariance),
+            basis=self.basis,
+            raw=None if self.include_input is None else x,
+            out_dtype=dtype,
         )
+        if self._kept is not None:
+            features = features[..., self._kept]
+        return features if filter is None else filtered(features, filter, self.frequencies)
 
     def _variance_along_axes(
         self, x: Tensor, variance: Tensor | None, covariance: Tensor | None

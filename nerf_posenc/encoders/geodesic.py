@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from nerf_posenc.core.encoder import computed_with_values
-
 if TYPE_CHECKING:
     from jaxtyping import Float
 
@@ -45,7 +43,6 @@ def icosahedron_basis(subdivisions: int = 2) -> Float[Tensor, "num_axes 3"]:
     return torch.tensor(_directions(subdivisions), dtype=torch.float64, device="cpu")
 
 
-@computed_with_values()  # Numbers are compared, which FakeTensorMode has not.
 def _directions(subdivisions: int) -> list[list[float]]:
     golden = (1 + math.sqrt(5)) / 2
     signs = (-1.0, 1.0)

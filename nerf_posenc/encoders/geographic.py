@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.core.bands import ratio_bands
-from nerf_posenc.core.encoder import Encoder, require_coordinates, require_counts, require_positive
+from nerf_posenc.core.checks import require_coordinates, require_counts, require_positive
+from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.core.sinusoids import SinCos, sincos
 
 if TYPE_CHECKING:

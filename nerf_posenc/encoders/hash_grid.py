@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.core.bands import coarse_to_fine_weight
-from nerf_posenc.core.encoder import Encoder, computed_with_values
+from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.encoders.interpolation import (
     Corners,
     Interpolation,
@@ -403,7 +403,6 @@ class HashGridEncoder(_GridEncoder):
         )
 
 
-@computed_with_values()  # Numbers are needed, which FakeTensorMode has not.
 def grid_levels(
     in_dim: int,
     num_levels: int,

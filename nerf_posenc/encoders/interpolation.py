@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc.core.encoder import inside_transform, require_coordinates
+from nerf_posenc.core.checks import inside_transform, require_coordinates
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, Shaped

@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.columns import Phases
-from nerf_posenc.core.encoder import (
-    Encoder,
+from nerf_posenc.core.checks import (
     format_values,
-    has_values,
-    inside_transform,
-    is_recorded,
     require_coordinates,
     require_counts,
     require_not_negative,
     require_positive,
 )
+from nerf_posenc.core.columns import Phases
+from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.core.filters import Filter, filtered
-from nerf_posenc.core.sinusoids import SinCos, exact_product, project_cycles, waves_along
+from nerf_posenc.core.sinusoids import SinCos, project_cycles
+from nerf_posenc.core.speed import exact_product
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -135,31 +133,21 @@ class GaussianEncoder(Encoder):
             ValueError: If a shape does not fit.
         """
         require_coordinates(x, self.in_dim)
-        if variance is None and filter is None and self._is_plain(x):
-            flat = waves_along(x.reshape(-1, self.in_dim), self.matrix, self.sincos.phases)
-            return flat.reshape(*x.shape[:-1], self.out_dim)
         along = None
         if variance is not None:
             require_not_negative(variance, "variance")
             along = exact_product(variance, self.matrix.T.square().to(variance))
-        cycles = project_cycles(x, self.matrix)
-        if self.offsets is not None:
-            cycles = cycles + self.offsets.to(cycles)
-        features: Tensor = self.sincos(cycles, variance=along, out_dtype=self.out_dtype or x.dtype)
+        dtype = self.out_dtype or x.dtype
+        if self.offsets is None and along is None:
+            features: Tensor = self.sincos(x, basis=self.matrix, out_dtype=dtype)
+        else:
+            cycles = project_cycles(x, self.matrix)
+            if self.offsets is not None:
+                cycles = cycles + self.offsets.to(cycles)
+            features = self.sincos(cycles, variance=along, out_dtype=dtype)
         if self.offsets is not None:
             features = features[..., : self.out_dim]  # The cosines.
         return features if filter is None else filtered(features, filter, self.frequencies)
-
-    def _is_plain(self, x: Tensor) -> bool:
-        """Whether nothing but features is asked for, on a CPU and in the type of ``x``."""
-        return (
-            self.offsets is None
-            and x.device.type == "cpu"
-            and x.dtype in (torch.float32, torch.float64)
-            and self.out_dtype in (None, x.dtype)
-            and not (inside_transform() or is_recorded())
-            and has_values(x)
-        )
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""

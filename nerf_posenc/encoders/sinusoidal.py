@@ -8,9 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.core.bands import geometric_bands
+from nerf_posenc.core.checks import require_counts, require_embeddings, require_tensor
 from nerf_posenc.core.columns import Phases, column_labels
-from nerf_posenc.core.encoder import Encoder, require_counts, require_embeddings, require_tensor
-from nerf_posenc.core.sinusoids import SinCos, exact_product
+from nerf_posenc.core.encoder import Encoder
+from nerf_posenc.core.sinusoids import SinCos
+from nerf_posenc.core.speed import exact_product
 from nerf_posenc.presets.sequence import SEQUENCE
 
 if TYPE_CHECKING:

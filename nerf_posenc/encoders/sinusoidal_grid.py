@@ -11,14 +11,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nerf_posenc.core.bands import geometric_bands
-from nerf_posenc.core.encoder import (
-    Encoder,
+from nerf_posenc.core.checks import (
     checked_order,
     format_values,
     require_counts,
     require_positive,
     require_tensor,
 )
+from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc.encoders.sinusoidal import SinusoidalEncoder
 from nerf_posenc.presets.grid import GRID

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from nerf_posenc.core.encoder import require_tensor
-from nerf_posenc.core.sinusoids import exact_product
+from nerf_posenc.core.checks import require_tensor
+from nerf_posenc.core.speed import exact_product
 
 if TYPE_CHECKING:
     from jaxtyping import Float

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from nerf_posenc.core.encoder import Encoder, require_coordinates, require_counts, require_tensor
+from nerf_posenc.core.checks import require_coordinates, require_counts, require_tensor
+from nerf_posenc.core.encoder import Encoder
 
 if TYPE_CHECKING:
     from jaxtyping import Float

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.encoder import Encoder, require_coordinates, require_counts
+from nerf_posenc.core.checks import require_coordinates, require_counts
+from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.core.sinusoids import SinCos
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.encoder import require_counts
+from nerf_posenc.core.checks import require_counts
 from nerf_posenc.fits.coordinate_fits import CoordinateFit, ImageFit
 from nerf_posenc.fits.plausible import require_plausible
 from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint

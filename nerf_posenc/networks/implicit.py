@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.encoder import require_counts
+from nerf_posenc.core.checks import require_counts
 from nerf_posenc.networks.activations import (
     FinerSine,
     FromSymmetric,
@@ -48,7 +49,8 @@ def siren(
     Raises:
         ValueError: If a count is below 1.
     """
-    return _sine_network(lambda: Sine(omega), omega, (in_dim, out_dim, width, depth), generator)
+    network = _network(lambda: Sine(omega), in_dim, out_dim, width, depth, generator)
+    return _with_siren_weights(network, omega, generator)
 
 
 def finer(
@@ -73,9 +75,8 @@ def finer(
     Raises:
         ValueError: If a count is below 1.
     """
-    return _sine_network(
-        lambda: FinerSine(omega), omega, (in_dim, out_dim, width, depth), generator
-    )
+    network = _network(lambda: FinerSine(omega), in_dim, out_dim, width, depth, generator)
+    return _with_siren_weights(network, omega, generator)
 
 
 def gauss(
@@ -100,8 +101,7 @@ def gauss(
     Raises:
         ValueError: If a count is below 1.
     """
-    require_counts(in_dim=in_dim, out_dim=out_dim, width=width, depth=depth)
-    return _plain_network(lambda: GaussianBump(scale), in_dim, out_dim, width, depth, generator)
+    return _network(lambda: GaussianBump(scale), in_dim, out_dim, width, depth, generator)
 
 
 def wire(
@@ -132,20 +132,12 @@ def wire(
     Raises:
         ValueError: If a count is below 1.
     """
-    require_counts(in_dim=in_dim, out_dim=out_dim, width=width, depth=depth)
-
-    def wavelet() -> nn.Module:
-        return GaborWavelet(omega, scale, real=real)
-
-    if real:
-        return _plain_network(wavelet, in_dim, out_dim, width, depth, generator)
-    units = max(1, round(width / math.sqrt(2)))
-    layers: list[nn.Module] = [seeded_linear(in_dim, units, generator), wavelet()]
-    for _ in range(depth - 1):
-        hidden = seeded_linear(units, units, generator, dtype=torch.complex64)
-        layers += [hidden, wavelet()]
-    output = seeded_linear(units, out_dim, generator, dtype=torch.complex64)
-    return nn.Sequential(*layers, output, FromSymmetric())
+    require_counts(width=width)
+    units = width if real else max(1, round(width / math.sqrt(2)))
+    # The first layer takes real coordinates.
+    dtype = None if real else torch.complex64
+    wavelet = functools.partial(GaborWavelet, omega, scale, real=real)
+    return _network(wavelet, in_dim, out_dim, units, depth, generator, dtype=dtype)
 
 
 class MultiplicativeFilterNetwork(nn.Module):
@@ -201,32 +193,32 @@ class MultiplicativeFilterNetwork(nn.Module):
         return values
 
 
-def _sine_network(
-    activation: Callable[[], nn.Module],
-    omega: float,
-    sizes: tuple[int, int, int, int],
-    generator: torch.Generator | None,
-) -> nn.Sequential:
-    in_dim, out_dim, width, depth = sizes
-    require_counts(in_dim=in_dim, out_dim=out_dim, width=width, depth=depth)
-    network = _plain_network(activation, in_dim, out_dim, width, depth, generator)
-    linears = [layer for layer in network if isinstance(layer, nn.Linear)]
-    for i, linear in enumerate(linears):
-        reach = 1 / in_dim if i == 0 else math.sqrt(6 / linear.in_features) / omega
-        nn.init.uniform_(linear.weight, -reach, reach, generator=generator)
-    return network
-
-
-def _plain_network(
+def _network(
     activation: Callable[[], nn.Module],
     in_dim: int,
     out_dim: int,
     width: int,
     depth: int,
     generator: torch.Generator | None,
+    *,
+    dtype: torch.dtype | None = None,
 ) -> nn.Sequential:
     """Linear layers, each followed by the activation, and an output for values in [-1, 1]."""
-    layers: list[nn.Module] = []
-    for layer_in in [in_dim] + [width] * (depth - 1):
-        layers += [seeded_linear(layer_in, width, generator), activation()]
-    return nn.Sequential(*layers, seeded_linear(width, out_dim, generator), FromSymmetric())
+    require_counts(in_dim=in_dim, out_dim=out_dim, width=width, depth=depth)
+    layers: list[nn.Module] = [seeded_linear(in_dim, width, generator), activation()]
+    for _ in range(depth - 1):
+        layers += [seeded_linear(width, width, generator, dtype=dtype), activation()]
+    output = seeded_linear(width, out_dim, generator, dtype=dtype)
+    return nn.Sequential(*layers, output, FromSymmetric())
+
+
+def _with_siren_weights(
+    network: nn.Sequential, omega: float, generator: torch.Generator | None
+) -> nn.Sequential:
+    """Draw the weights of the linear layers as SIREN does."""
+    linears = [layer for layer in network if isinstance(layer, nn.Linear)]
+    for i, linear in enumerate(linears):
+        n = linear.in_features
+        reach = 1 / n if i == 0 else math.sqrt(6 / n) / omega
+        nn.init.uniform_(linear.weight, -reach, reach, generator=generator)
+    return network

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.encoder import require_counts, without_autocast
+from nerf_posenc.core.checks import require_counts, without_autocast
 
 if TYPE_CHECKING:
     from jaxtyping import Float

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from nerf_posenc.core.encoder import Identity, unknown_name
+from nerf_posenc.core.checks import unknown_name
+from nerf_posenc.core.encoder import Identity
 from nerf_posenc.encoders.spherical_harmonics import SphericalHarmonicsEncoder
 from nerf_posenc.radiance.base_renderer import DEFAULT_RATES, FieldRates, Renderer
 from nerf_posenc.radiance.fields import RadianceField, hash_field, nerf_field

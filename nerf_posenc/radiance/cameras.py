@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nerf_posenc.core.encoder import require_counts
+from nerf_posenc.core.checks import require_counts
 
 if TYPE_CHECKING:
     from jaxtyping import Float

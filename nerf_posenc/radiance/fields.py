@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.core.encoder import Encoder, Identity, require_coordinates, require_counts
+from nerf_posenc.core.checks import require_coordinates, require_counts
+from nerf_posenc.core.encoder import Encoder, Identity
 from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.encoders.hash_grid import HashGridEncoder
 from nerf_posenc.encoders.spherical_harmonics import SphericalHarmonicsEncoder

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.core.encoder import require_counts
+from nerf_posenc.core.checks import require_counts
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.views import Views
 

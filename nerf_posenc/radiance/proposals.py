@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.core.encoder import require_counts
+from nerf_posenc.core.checks import require_counts
 from nerf_posenc.encoders.hash_grid import DenseGridEncoder
 from nerf_posenc.radiance.base_renderer import Renderer
 from nerf_posenc.radiance.fields import at_least_float32

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc.core.encoder import require_counts
+from nerf_posenc.core.checks import require_counts
 from nerf_posenc.radiance.base_renderer import OPAQUE, PADDED_ROWS, Renderer
 from nerf_posenc.radiance.fields import RadianceField
 from nerf_posenc.radiance.occupancy import OccupancyGrid

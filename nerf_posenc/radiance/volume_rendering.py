@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from nerf_posenc.core.encoder import without_autocast
+from nerf_posenc.core.checks import without_autocast
 
 if TYPE_CHECKING:
     from jaxtyping import Float

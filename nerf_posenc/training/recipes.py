@@ -12,7 +12,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.encoder import Encoder, Identity, require_positive, unknown_name
+from nerf_posenc.core.checks import require_positive, unknown_name
+from nerf_posenc.core.encoder import Encoder, Identity
 from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
 from nerf_posenc.networks import (

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.encoder import Encoder, unknown_name
+from nerf_posenc.core.checks import unknown_name
+from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.fits import describe_fit
 from nerf_posenc.images import unit_range
 from nerf_posenc.metrics.image import psnr_from_mse

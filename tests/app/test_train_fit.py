@@ -15,7 +15,8 @@ import torch
 from PIL import Image
 
 import train_fit
-from nerf_posenc.core.encoder import Encoder, require_coordinates
+from nerf_posenc.core.checks import require_coordinates
+from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.recipes import (
     ENCODINGS,

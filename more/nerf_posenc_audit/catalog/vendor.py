@@ -215,7 +215,7 @@ COLUMNS = {chain}{cut}
 
 def _is_in_radians(encoder: Any, table: Any) -> bool:
     """Whether angles are exact in radians, as those of bands 1, 2, 4 and so on."""
-    return table._radians is not None and getattr(encoder, "basis", None) is None
+    return table.is_exact_in_radians and getattr(encoder, "basis", None) is None
 
 
 def _encode_function(encoder: Any, table: Any, missing: int) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from nerf_posenc.core.encoder import unknown_name
+from nerf_posenc.core.checks import unknown_name
 from nerf_posenc.radiance.build import FIELDS
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import check_encodings

@@ -1,0 +1,114 @@
+"""Speed and derivatives of sinusoids: chunks of rows, and one autograd function.
+
+`core.sinusoids` defines the numbers; nothing here changes them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nerf_posenc.core.checks import without_autocast
+
+# Features in a chunk for each thread of a CPU: what they are computed from stays in its cache.
+_CHUNK = 1 << 17
+# Gradients in a chunk: intermediate results of many rows would be new memory at every step.
+_GRADIENT_CHUNK = 1 << 22
+
+
+def chunks(rows: int, *tensors: Tensor) -> Iterable[tuple[Tensor, ...]]:
+    """Split tensors of equal length into chunks of as many rows, on a CPU."""
+    if len(tensors[0]) <= rows or tensors[0].device.type != "cpu":
+        return [tensors]
+    return zip(*(tensor.split(max(1, rows)) for tensor in tensors), strict=True)
+
+
+def exact_product(left: Tensor, right: Tensor) -> Tensor:
+    """``left @ right`` in their own type, under autocast too, which would round both to bfloat16.
+
+    Args:
+        left: matrices that are no features, such as covariances and poses.
+        right: likewise.
+    """
+    with without_autocast(left):
+        product: Tensor = left @ right
+    return product
+
+
+def unrounded(factor: Tensor) -> Tensor:
+    """Factor in float64 where the switches for TF32 or bfloat16 would round it in a product."""
+    is_whole = torch.get_float32_matmul_precision() == "highest" or factor.device.type == "mps"
+    return factor if is_whole else factor.double()
+
+
+class Sines(torch.autograd.Function):
+    """Features of `SinCos`, with derivatives that are computed from the features alone.
+
+    The derivative of each sine is the cosine of the same angle, and vice versa. ``backward`` is
+    made of operations that have derivatives themselves. Where nothing is differentiated, call
+    ``forward`` directly, which saves what an autograd function costs per call.
+    """
+
+    @staticmethod
+    def forward(
+        x: Tensor, basis: Tensor | None, raw: Tensor | None, table: Any, dtype: torch.dtype
+    ) -> Tensor:
+        """Evaluate as ``table.evaluated``, in chunks of rows."""
+        width = table.out_dim + (0 if raw is None else raw.shape[1])
+        features = x.new_empty(len(x), width, dtype=dtype)
+        if raw is not None:
+            table.raw_part(features).copy_(raw)
+        rows = _CHUNK * torch.get_num_threads() // max(1, table.out_dim)
+        if table.row is not None and basis is None and x.dtype == dtype == torch.float32:
+            for points, columns in chunks(rows, x, table.sinusoid_part(features)):
+                _fill_rows(columns, points, *table.row)
+            return features
+        for points, *phases in chunks(rows, x, *table.phase_parts(features)):
+            for columns, wave in zip(
+                phases, table.waves(points, dtype, basis, in_place=True), strict=True
+            ):
+                columns.copy_(wave)
+        return features
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        """Save the features, and the coordinates only for the gradient of a basis."""
+        x, basis, _, ctx.table, _ = inputs
+        ctx.save_for_backward(output, basis, None if basis is None else x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients with respect to coordinates, basis and raw columns."""
+        features, basis, x = ctx.saved_tensors
+        of_x, of_basis, of_raw = ctx.needs_input_grad[:3]
+        raw_grad = ctx.table.raw_part(grad) if of_raw else None
+        rows = _GRADIENT_CHUNK // max(1, grad.shape[1])
+        parts = [ctx.table.gradient(*part) for part in chunks(rows, grad, features)]
+        along = parts[0] if len(parts) == 1 else torch.cat(parts)
+        if basis is None:
+            return along, None, raw_grad, None, None
+        # Coordinates along directions are basis @ x.
+        along = unrounded(along.to(torch.promote_types(along.dtype, basis.dtype)))
+        x_grad = exact_product(along, basis.to(along)) if of_x else None
+        basis_grad = exact_product(along.T, x.to(along)) if of_basis else None
+        return x_grad, basis_grad, raw_grad, None, None
+
+
+def _fill_rows(columns: Tensor, x: Tensor, cycles: Tensor, phases: Tensor) -> None:
+    """Fill columns of which each axis has one row, by one sine: cos a = sin(a + pi / 2).
+
+    Sines and cosines alternate in memory, and pairs of them would have to be copied there.
+    """
+    # (n, in_dim, columns of an axis). Rows beside raw columns are slow to compute in.
+    angles = columns if columns.is_contiguous() else torch.empty_like(columns)
+    angles = angles.view(len(x), x.shape[1], len(phases))
+    # As `angles_from_cycles`; one fused multiply-add has one rounding for 2 pi and the phase.
+    torch.mul(x.unsqueeze(2), cycles, out=angles)
+    fraction = angles.sub_(angles.round())
+    waves = torch.add(phases, fraction, alpha=2 * math.pi, out=angles).sin_().flatten(1)
+    if not columns.is_contiguous():
+        columns.copy_(waves)
