@@ -8,7 +8,6 @@ import pytest
 import train_fit
 from nerf_posenc import plugins
 from nerf_posenc.plugins import PluginError, PluginTable, how_to_install
-from nerf_posenc.training import ENCODINGS
 from nerf_posenc_app.commands import COMMANDS
 from nerf_posenc_app.kinds import COMPANION, KINDS
 from scenes import SAMPLES
@@ -41,7 +40,7 @@ def test_a_name_of_this_project_cannot_be_taken(monkeypatch: pytest.MonkeyPatch)
         assert len(table) == 1
 
 
-@pytest.mark.parametrize("table", [KINDS, COMMANDS, SAMPLES, ENCODINGS], ids=lambda t: t.group)
+@pytest.mark.parametrize("table", [KINDS, COMMANDS, SAMPLES], ids=lambda t: t.group)
 def test_a_row_of_another_type_is_refused(
     table: PluginTable[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

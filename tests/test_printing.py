@@ -39,7 +39,6 @@ CASES: list[CaseOfPrinting] = [
             phases=("sin",),
             include_input="each",
             basis=torch.eye(3)[:2],
-            variance_scale=2.0,
             out_dtype=torch.float64,
         ),
         lambda encoder: encoder(POINTS, variance=POINTS.square()),

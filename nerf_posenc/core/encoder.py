@@ -28,8 +28,6 @@ class Encoder(nn.Module):
     """Whether ``forward`` takes the variance of each coordinate, as mip-NeRF's encoding does."""
     takes_progress: ClassVar[bool] = False
     """Whether ``forward`` takes the progress of a fit, which opens bands from coarse to fine."""
-    is_stationary: ClassVar[bool] = False
-    """Whether the inner product of two points' features depends on their offset alone."""
     uncast: ClassVar[tuple[str, ...]] = ()
     """Parameters and persistent buffers that follow the module to a device but keep their type."""
     children_in_repr: ClassVar[tuple[str, ...]] = ()

@@ -66,8 +66,6 @@ class FourierEncoder(Encoder):
         trainable: train the bands from these values on, as PINNs and tabular models do (Gorishniy
             et al. 2022, arXiv:2203.05556). They are ``sincos.bands`` in the ``state_dict``, in
             float32, and no cast reaches them.
-        variance_scale: factor of every variance; other than 1 only to reproduce a library's
-            mistake.
         out_dtype: type of the features; None is that of the coordinates. ``torch.bfloat16`` before
             layers in bfloat16: the coordinates stay in float32.
 
@@ -104,7 +102,6 @@ class FourierEncoder(Encoder):
         include_input: IncludeInput | Literal["each"] | bool = None,
         basis: Float[Tensor, "num_axes in_dim"] | None = None,
         trainable: bool = False,
-        variance_scale: float = 1.0,
         out_dtype: torch.dtype | None = None,
     ) -> None:
         # True, as in nerf-pytorch and nerfstudio, on the same side as there.
@@ -148,7 +145,6 @@ class FourierEncoder(Encoder):
         super().__init__(in_dim, len(columns))
         self._octaves = octaves
         self.include_input = include_input
-        self.variance_scale = variance_scale
         self.out_dtype = out_dtype
         kind = TrainableSinCos if trainable else SinCos
         self.sincos = kind(num_axes, bands, layout=layout, phases=both, raw_side=side)
@@ -157,11 +153,6 @@ class FourierEncoder(Encoder):
         self.phases = tuple(phases)
         self.register_constant("basis", None if basis is None else basis.detach().double().cpu())
         self.register_constant("_kept", None if kept is None else torch.tensor(kept, device="cpu"))
-
-    @property
-    def is_stationary(self) -> bool:  # type: ignore[override]
-        """Whether the inner product of two points' features depends on their offset alone."""
-        return self.include_input is None and len(self.phases) == 2
 
     @classmethod
     def preset(
@@ -292,7 +283,7 @@ class FourierEncoder(Encoder):
                 if variance is not None
                 else (exact_product(given, basis.T) * basis.T).sum(-2)
             )
-        return along if self.variance_scale == 1 else along * self.variance_scale
+        return along
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
@@ -311,8 +302,6 @@ class FourierEncoder(Encoder):
             parts.append(f"basis={format_values(self.basis)}")
         if is_trained:
             parts.append("trainable=True")
-        if self.variance_scale != 1:
-            parts.append(f"variance_scale={self.variance_scale:g}")
         if self.out_dtype is not None:
             parts.append(f"out_dtype={self.out_dtype}")
         return ", ".join(parts)

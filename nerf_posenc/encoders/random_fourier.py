@@ -100,11 +100,6 @@ class GaussianEncoder(Encoder):
                 self.register_buffer(name, values)
 
     @property
-    def is_stationary(self) -> bool:  # type: ignore[override]
-        """Whether the inner product of two points' features depends on their offset alone."""
-        return self.offsets is None
-
-    @property
     def frequencies(self) -> Float[Tensor, "out_dim in_dim"]:
         """Angular frequency of each column, rad per unit."""
         omega = self.matrix * (2 * math.pi)

@@ -15,8 +15,7 @@ _NERF = dict(base=1.0, layout="kpa", include_input="front")
 _MIPNERF = dict(base=1.0, layout="pka", include_input="front")
 _SIREN = dict(base=math.pi, layout="kap", include_input="front")
 _TCNN = dict(base=math.pi, layout="akp")
-# nerfstudio multiplies the variance by 4^k instead of (2 pi 2^k)^2.
-_NERFSTUDIO = dict(base=2 * math.pi, layout="pak", variance_scale=(2 * math.pi) ** -2)
+_NERFSTUDIO = dict(base=2 * math.pi, layout="pak")
 _NERFSTUDIO_MODELS = "nerfstudio, models/"
 
 # Three directions at 120 degrees (Gao et al. 2019; Mai et al. 2020, Space2Vec).
@@ -77,8 +76,8 @@ FOURIER = PresetTable(
         "nerfstudio": Preset(
             "nerfstudio, field_components/encodings.py, NeRFEncoding in torch",
             _NERFSTUDIO,
-            "With the variance's missing factor of (2 pi)^2 as it is there: ``variance_scale=1`` "
-            "gives the true expectation. ``min_freq_exp`` and ``max_freq_exp`` are ``min_octave`` "
+            "The library multiplies a variance by 4^k instead of (2 pi 2^k)^2: divide yours by "
+            "(2 pi)^2 for its numbers. ``min_freq_exp`` and ``max_freq_exp`` are ``min_octave`` "
             "and ``max_octave``. The ``tcnn`` implementation is ``nerfstudio-tcnn``.",
         ),
         "nerfstudio-vanilla": Preset(

@@ -25,11 +25,9 @@ from nerf_posenc.networks import (
     siren,
     wire,
 )
-from nerf_posenc.plugins import PluginTable
 from nerf_posenc.training.encoding_recipe import EncoderDescription as EncoderDescription
 from nerf_posenc.training.encoding_recipe import EncodingRecipe as EncodingRecipe
 from nerf_posenc.training.encoding_recipe import HeldOutRecipe as HeldOutRecipe
-from nerf_posenc.training.encoding_recipe import as_recipe
 from nerf_posenc.training.grid_sizes import hash_grid
 from nerf_posenc.training.optimizers import ADAM_LR, MUON_LR, OptimizerGroup
 from nerf_posenc.training.optimizers import adam as make_adam
@@ -88,35 +86,30 @@ def _hash_grid(model: EncoderDescription, generator: torch.Generator | None) -> 
     )
 
 
-ENCODINGS: PluginTable[EncodingRecipe] = PluginTable(
-    "nerf_posenc.encodings",
-    {
-        "none": EncodingRecipe(
-            title="A network on raw coordinates", build=lambda model, _: Identity(model.in_dim)
-        ),
-        "fourier": EncodingRecipe(
-            title="Positional encoding",
-            build=lambda model, _: FourierEncoder(model.in_dim, model.num_bands),
-            held_out=HeldOutRecipe(),
-        ),
-        "gaussian": EncodingRecipe(
-            title="Random Fourier features", build=_gaussian, held_out=HeldOutRecipe()
-        ),
-        # A small network reads the grid (Müller et al. 2022); Muon's rate: docs/experiments.md.
-        "hash": EncodingRecipe(
-            title="A hash grid",
-            build=_hash_grid,
-            layers=(64, 2),
-            lrs={"muon": 0.03, "adam": 0.01},
-            muon_adam_lr=7e-3,
-            muon_lr_power=2.0,
-            is_small=True,
-        ),
-    },
-    accept=as_recipe,
-)
-"""Encodings by name; another distribution adds a row, or an `Encoder` class, as an entry point.
-"""
+ENCODINGS: dict[str, EncodingRecipe] = {
+    "none": EncodingRecipe(
+        title="A network on raw coordinates", build=lambda model, _: Identity(model.in_dim)
+    ),
+    "fourier": EncodingRecipe(
+        title="Positional encoding",
+        build=lambda model, _: FourierEncoder(model.in_dim, model.num_bands),
+        held_out=HeldOutRecipe(),
+    ),
+    "gaussian": EncodingRecipe(
+        title="Random Fourier features", build=_gaussian, held_out=HeldOutRecipe()
+    ),
+    # A small network reads the grid (Müller et al. 2022); Muon's rate: docs/experiments.md.
+    "hash": EncodingRecipe(
+        title="A hash grid",
+        build=_hash_grid,
+        layers=(64, 2),
+        lrs={"muon": 0.03, "adam": 0.01},
+        muon_adam_lr=7e-3,
+        muon_lr_power=2.0,
+        is_small=True,
+    ),
+}
+"""Encodings by name."""
 
 
 @dataclass(frozen=True, kw_only=True)

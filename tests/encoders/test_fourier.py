@@ -56,8 +56,6 @@ def test_one_phase_can_be_had_alone(phase: Literal["sin", "cos"]) -> None:
     angles = math.pi * 2.0 ** torch.arange(4).double()[:, None] * x[:, None]
     expected = torch.cat([x, getattr(angles, phase)().flatten(1)], dim=-1)
     torch.testing.assert_close(encoder(x), expected, rtol=0, atol=1e-12)
-    # Half a cosine kernel is one of the offset no more.
-    assert not FourierEncoder(3, 4, phases=(phase,)).is_stationary
     assert f"phases=('{phase}',)" in repr(encoder)
 
 
@@ -106,12 +104,10 @@ def test_a_diagonal_covariance_is_its_variance() -> None:
         torch.testing.assert_close(by_covariance, encoder(x, variance=variance))
 
 
-def test_nerfstudios_variance_lacks_its_factor_only_under_its_name() -> None:
+def test_nerfstudios_variance_is_the_true_one() -> None:
     x, variance = torch.rand(3, 2), torch.full((3, 2), 0.01)
-    theirs = FourierEncoder.preset("nerfstudio", 2, 1)(x, variance=variance)
-    exact = FourierEncoder.preset("nerfstudio", 2, 1, variance_scale=1.0)(x, variance=variance)
+    exact = FourierEncoder.preset("nerfstudio", 2, 1)(x, variance=variance)
     plain = FourierEncoder.preset("nerfstudio", 2, 1)(x)
-    torch.testing.assert_close(theirs, plain * math.exp(-0.01 / 2))
     torch.testing.assert_close(exact, plain * math.exp(-0.01 * (2 * math.pi) ** 2 / 2))
 
 

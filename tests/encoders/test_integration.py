@@ -22,7 +22,6 @@ from tests.optional import needs
         (ne.FourierEncoder(2, 4), ne.FourierEncoder(2, 4, base=1.0)),
         (ne.FourierEncoder(2, 4), ne.FourierEncoder(2, 4, phases=("cos", "sin"))),
         (ne.FourierEncoder(2, 4), ne.FourierEncoder(2, 4, out_dtype=torch.bfloat16)),
-        (ne.FourierEncoder(2, 4), ne.FourierEncoder(2, 4, variance_scale=0.5)),
         (ne.FourierEncoder(2, (4, 3)), ne.FourierEncoder(2, (3, 4))),
         (
             ne.FourierEncoder(3, 4, basis=icosahedron_basis(1)),

@@ -1,6 +1,7 @@
 """Presets give the numbers of their libraries, and are found as people type them."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,7 +32,7 @@ CALLS: dict[str, Callable[[Tensor], Tensor]] = {
     "tcnn.Frequency": lambda x: preset("tiny-cuda-nn", 3, 3)(x),
     "nerfstudio.NeRFEncoding": lambda x: preset("nerfstudio", 3, 3, include_input="back")(x),
     "nerfstudio.NeRFEncoding.covs": lambda x: preset("nerfstudio", 3, 3, include_input=None)(
-        x, variance=VARIANCE
+        x, variance=VARIANCE / (2 * math.pi) ** 2
     ),
     "timm.sincos2d": lambda _: GridSinusoidalEncoder.preset("timm", 8).table((2, 3)).flatten(0, 1),
     "transformers.detr_sine.plain": lambda _: (

@@ -50,7 +50,7 @@ _PRESET_LINES = [
     ("library/nerfstudio-surface-background/output_features",
         'preset("nerfstudio-background", 3)(points)'),
     ("library/nerfstudio-mipnerf/output_integrated",
-        'preset("nerfstudio-mipnerf", 3)(points, covariance=covs)'),
+        'preset("nerfstudio-mipnerf", 3)(points, covariance=covs / (2 * pi) ** 2)'),
     ("library/torch-ngp-frequency/output_linear",
         'preset("torch-ngp", 3, bands=linear_bands(4, first=1.0, last=2.0**3))(points)'),
     ("library/physicsnemo/output_positional", 'preset("physicsnemo", 3, 4)(points)'),
@@ -92,7 +92,7 @@ _PRESET_LINES = [
     ("released/mmdet SinePositionalEncoding of DINO", 'preset("mmdet-dino", 64).table((5, 7))'),
     ("encoding/nerfstudio.NeRFEncoding.covs",
         'preset("nerfstudio", 3, 3, include_input=None)(x, variance=torch.tensor([[0.01, 0.02, '
-        "0.03]]))"),
+        "0.03]]) / (2 * pi) ** 2)"),
     ("encoding/pytorch3d.HarmonicEmbedding.diag_cov",
         'preset("pytorch3d", 3, 3, include_input=None)(x, variance=torch.tensor([[0.01, 0.02, '
         "0.03]]))"),

@@ -51,7 +51,6 @@ SHAPES = [
     (5, 63),  # FreeNeRF
     (5, 40),  # ZipNeRF
     (5, 128),  # Neuralangelo
-    (5, 48),  # TensoRF
     (5, 3),  # SIREN
     (5, 3),  # FINER
     (5, 3),  # WIRE
