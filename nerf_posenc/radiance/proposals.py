@@ -23,7 +23,7 @@ from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.ray_batches import RayBatch, object_pixels
 from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
 from nerf_posenc.radiance.refinement import SEARCH, SEARCH_IN_BOX, SEARCH_IN_SPACE, PoseRefinement
-from nerf_posenc.radiance.sampling import Jitter, importance_samples, stratified_edges, uniform
+from nerf_posenc.radiance.sampling import importance_samples, stratified_edges, uniform
 from nerf_posenc.radiance.scene_spaces import BoxSpace, Paths
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import (
@@ -131,7 +131,7 @@ class ProposalRenderer(Renderer):
     def forward(
         self,
         rays: Rays,
-        generator: Jitter | None = None,
+        generator: torch.Generator | None = None,
         *,
         views: Int[Tensor, " n"] | None = None,
         known: Float[Tensor, " n"] | None = None,

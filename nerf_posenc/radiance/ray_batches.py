@@ -12,7 +12,6 @@ from torch.nn import functional as F
 from nerf_posenc.images import pixels_at
 from nerf_posenc.radiance.occupancy import OccupancyGrid, footprint_reach
 from nerf_posenc.radiance.rays import PixelDirections, Rays
-from nerf_posenc.radiance.sampling import Jitter
 from nerf_posenc.radiance.views import (
     Background,
     SurfacePoints,
@@ -42,7 +41,7 @@ class RayBatch(NamedTuple):
     """
 
     rays: Rays
-    generator: Jitter
+    generator: torch.Generator
     views: Int[Tensor, " n"]
     distances: Float[Tensor, " n"] | None = None
 

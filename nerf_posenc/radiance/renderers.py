@@ -12,7 +12,6 @@ from nerf_posenc.radiance.fields import RadianceField
 from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
 from nerf_posenc.radiance.sampling import (
-    Jitter,
     conical_frustum_to_gaussian,
     importance_samples,
     stratified_edges,
@@ -53,7 +52,7 @@ class GridRenderer(Renderer):
         if grid is None:
             self.chunk_size = HierarchicalRenderer.chunk_size
 
-    def forward(self, rays: Rays, generator: Jitter | None = None) -> Rendering:
+    def forward(self, rays: Rays, generator: torch.Generator | None = None) -> Rendering:
         """Render rays; with a generator, jitter the samples within their bins."""
         with torch.no_grad():
             near, far = ray_aabb_intersect(rays.origins, rays.directions)
@@ -163,7 +162,7 @@ class HierarchicalRenderer(Renderer):
         """The coarse and the fine field, or the one for both passes."""
         return [self.coarse] if self.fine is None else [self.coarse, self.fine]
 
-    def forward(self, rays: Rays, generator: Jitter | None = None) -> Rendering:
+    def forward(self, rays: Rays, generator: torch.Generator | None = None) -> Rendering:
         """Render rays; with a generator, jitter the samples within their bins."""
         near, far = ray_aabb_intersect(rays.origins, rays.directions)
         edges = stratified_edges(near, far, self.num_coarse)

@@ -13,9 +13,6 @@ from torch import Tensor
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-Jitter = torch.Generator
-"""Random number generator of samples along rays."""
-
 
 def stratified_edges(
     near: Float[Tensor, "*batch"], far: Float[Tensor, "*batch"], num_samples: int
@@ -26,7 +23,7 @@ def stratified_edges(
 
 
 def stratified_samples(
-    edges: Float[Tensor, "*batch edges"], generator: Jitter | None = None
+    edges: Float[Tensor, "*batch edges"], generator: torch.Generator | None = None
 ) -> Float[Tensor, "*batch samples"]:
     """One distance in each bin (Mildenhall et al. 2020, equation 2).
 
@@ -45,7 +42,7 @@ def importance_samples(
     edges: Float[Tensor, "*batch edges"],
     weights: Float[Tensor, "*batch samples"],
     num_samples: int,
-    generator: Jitter | None = None,
+    generator: torch.Generator | None = None,
 ) -> Float[Tensor, "*batch new"]:
     """Sample distances from the piecewise-constant density of weights (NeRF, section 5.2).
 
@@ -118,6 +115,6 @@ def conical_frustum_to_gaussian(
     return mean, variance  # (*batch, samples), (*batch, samples, 3)
 
 
-def uniform(shape: torch.Size, generator: Jitter, like: Tensor) -> Tensor:
+def uniform(shape: torch.Size, generator: torch.Generator, like: Tensor) -> Tensor:
     """Uniform random numbers in [0, 1), one row per ray of the batch."""
     return torch.rand(shape, generator=generator, device=like.device, dtype=like.dtype)

@@ -20,7 +20,6 @@ from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.ray_batches import RayBatches
 from nerf_posenc.radiance.rays import Rays
 from nerf_posenc.radiance.refinement import REFINEMENT, RESTART, PoseRefinement
-from nerf_posenc.radiance.sampling import Jitter
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc.training.loop import FitState
@@ -107,7 +106,7 @@ class Waves(nn.Module):
         generator = torch.Generator().manual_seed(0)
         self.matrix = nn.Parameter(torch.randn(6, 3, generator=generator))
 
-    def forward(self, rays: Rays, generator: Jitter | None = None) -> Rendering:
+    def forward(self, rays: Rays, generator: torch.Generator | None = None) -> Rendering:
         # The nearest point to the origin tells where a ray is, whatever point of it is given.
         nearest = rays.origins - rays.directions * (rays.origins * rays.directions).sum(
             -1, keepdim=True
