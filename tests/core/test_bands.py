@@ -68,6 +68,15 @@ def test_float64_coordinates_are_encoded_in_float64(octave: int) -> None:
         assert error.abs().max() <= 1e-15
 
 
+@pytest.mark.parametrize("base", [math.pi, 1.0, math.e])
+def test_integer_positions_keep_their_digits(base: float) -> None:
+    # float32 has no 2^24 + 1, and half a radian is no integer.
+    positions = torch.tensor([[3], [2**24 + 1]])
+    bands = octave_bands(3, min_octave=-1, base=base)
+    expected = sincos(positions.double(), bands)
+    torch.testing.assert_close(sincos(positions, bands), expected.float(), atol=3e-7, rtol=0)
+
+
 def test_inside_autocast_the_error_is_the_same() -> None:
     x = uniform(1000, 3)
     table = SinCos(3, octave_bands(20))
