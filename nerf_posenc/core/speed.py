@@ -68,9 +68,8 @@ class Sines(torch.autograd.Function):
                 _fill_rows(columns, points, *table.row)
             return features
         for points, *phases in chunks(rows, x, *table.phase_parts(features)):
-            for columns, wave in zip(
-                phases, table.waves(points, dtype, basis, in_place=True), strict=True
-            ):
+            waves = table.waves(points, dtype, basis, in_place=True)
+            for columns, wave in zip(phases, waves, strict=True):
                 columns.copy_(wave)
         return features
 
@@ -91,7 +90,7 @@ class Sines(torch.autograd.Function):
         along = parts[0] if len(parts) == 1 else torch.cat(parts)
         if basis is None:
             return along, None, raw_grad, None, None
-        # Coordinates along directions are basis @ x.
+        # Coordinates along directions are x @ basis.T.
         along = unrounded(along.to(torch.promote_types(along.dtype, basis.dtype)))
         x_grad = exact_product(along, basis.to(along)) if of_x else None
         basis_grad = exact_product(along.T, x.to(along)) if of_basis else None
@@ -103,12 +102,13 @@ def _fill_rows(columns: Tensor, x: Tensor, cycles: Tensor, phases: Tensor) -> No
 
     Sines and cosines alternate in memory, and pairs of them would have to be copied there.
     """
-    # (n, in_dim, columns of an axis). Rows beside raw columns are slow to compute in.
-    angles = columns if columns.is_contiguous() else torch.empty_like(columns)
-    angles = angles.view(len(x), x.shape[1], len(phases))
-    # As `angles_from_cycles`; one fused multiply-add has one rounding for 2 pi and the phase.
+    # Rows beside raw columns are slow to compute in.
+    is_own = columns.is_contiguous()
+    memory = columns if is_own else columns.new_empty(columns.shape)
+    # (n, in_dim, columns of one axis). The steps of `fraction_of_cycles` and `sine_of_fraction`.
+    angles = memory.view(len(x), x.shape[1], len(phases))
     torch.mul(x.unsqueeze(2), cycles, out=angles)
     fraction = angles.sub_(angles.round())
-    waves = torch.add(phases, fraction, alpha=2 * math.pi, out=angles).sin_().flatten(1)
-    if not columns.is_contiguous():
-        columns.copy_(waves)
+    torch.add(phases, fraction, alpha=2 * math.pi, out=angles).sin_()
+    if not is_own:
+        columns.copy_(memory)

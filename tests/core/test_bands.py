@@ -2,13 +2,14 @@
 
 import math
 from itertools import product
+from typing import Literal
 
 import pytest
 import torch
 from torch import Tensor
 
 from nerf_posenc import FourierEncoder, GaussianEncoder, geometric_bands
-from nerf_posenc.core import LAYOUTS, SinCos, column_labels, octave_bands, sincos
+from nerf_posenc.core import LAYOUTS, SinCos, column_labels, octave_bands, sincos, speed
 from nerf_posenc.core.encoder import Encoder
 from tests.oracles import sine_of_band, sine_of_octave
 
@@ -67,6 +68,15 @@ def test_float64_coordinates_are_encoded_in_float64(octave: int) -> None:
         assert error.abs().max() <= 1e-15
 
 
+@pytest.mark.parametrize("base", [math.pi, 1.0, math.e])
+def test_integer_positions_keep_their_digits(base: float) -> None:
+    # float32 has no 2^24 + 1, and half a radian is no integer.
+    positions = torch.tensor([[3], [2**24 + 1]])
+    bands = octave_bands(3, min_octave=-1, base=base)
+    expected = sincos(positions.double(), bands)
+    torch.testing.assert_close(sincos(positions, bands), expected.float(), atol=3e-7, rtol=0)
+
+
 def test_inside_autocast_the_error_is_the_same() -> None:
     x = uniform(1000, 3)
     table = SinCos(3, octave_bands(20))
@@ -115,11 +125,42 @@ def test_each_axis_may_have_bands_of_its_own() -> None:
         torch.testing.assert_close(features[:, axis].flatten(1), alone)
 
 
-def test_large_batches_in_pieces_give_what_one_piece_gives() -> None:
-    x = uniform(20_000, 3)
-    table = SinCos(3, octave_bands(10), layout="kpa")
-    pieces = torch.cat([table(part) for part in x.split(1000)])
-    torch.testing.assert_close(table(x), pieces, atol=2e-7, rtol=0)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("base", [math.pi, 1.0, math.e])
+@pytest.mark.parametrize("side", ["front", "back"])
+def test_chunks_of_rows_change_no_bit(
+    monkeypatch: pytest.MonkeyPatch, layout: str, base: float, side: Literal["front", "back"]
+) -> None:
+    x, raw = uniform(301, 3).requires_grad_(), uniform(301, 2, seed=1)
+    bands = octave_bands(4, base=base)
+    table = SinCos(3, bands, layout=layout, phases=("cos", "sin"), raw_side=side)
+
+    def features_and_gradient() -> tuple[Tensor, Tensor]:
+        features = table(x, raw=raw)
+        weight = uniform(*features.shape, seed=2)
+        return features, torch.autograd.grad((features * weight).sum(), x)[0]
+
+    whole, gradient = features_and_gradient()
+    waves = table.recorded(x, torch.float32, None, None)
+    assert torch.equal(whole, torch.cat([raw, waves] if side == "front" else [waves, raw], -1))
+    monkeypatch.setattr(speed, "_CHUNK", 1000)
+    monkeypatch.setattr(speed, "_GRADIENT_CHUNK", 1000)
+    chunked, chunked_gradient = features_and_gradient()
+    assert torch.equal(chunked, whole)
+    torch.testing.assert_close(chunked_gradient, gradient)
+
+
+def test_derivatives_reach_directions_and_raw_columns() -> None:
+    x, raw = uniform(3, 2).double().requires_grad_(), uniform(3, 1).double().requires_grad_()
+    basis = uniform(4, 2, seed=1).double().requires_grad_()
+    for bands in (octave_bands(2), torch.tensor([2 * math.pi]).double()):
+        table = SinCos(4, bands, layout="pka", raw_side="back")
+
+        def encode(x: Tensor, basis: Tensor, raw: Tensor, table: SinCos = table) -> Tensor:
+            return table(x, basis=basis, raw=raw)  # type: ignore[no-any-return]
+
+        assert torch.autograd.gradcheck(encode, (x, basis, raw), check_batched_grad=True)
+        assert torch.autograd.gradgradcheck(encode, (x, basis, raw))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -159,6 +159,18 @@ def test_the_raw_input_is_asked_for_by_true() -> None:
     assert not FourierEncoder(2, 0, include_input=True).frequencies.any()
 
 
+@pytest.mark.parametrize("include_input", ["front", "each"])
+def test_gradients_of_half_precision_are_rounded_once(
+    include_input: Literal["front", "each"],
+) -> None:
+    encoder = FourierEncoder(2, 4, include_input=include_input)
+    x, grad = torch.rand(50, 2).half(), torch.rand(50, encoder.out_dim).half()
+    half, single = x.clone().requires_grad_(), x.float().requires_grad_()
+    (found,) = torch.autograd.grad(encoder(half), half, grad)
+    (expected,) = torch.autograd.grad(encoder(single), single, grad.float())
+    assert torch.equal(found, expected.half())
+
+
 def test_its_name_is_what_made_it() -> None:
     assert "num_bands=10, layout" in repr(FourierEncoder(3, 10))
     assert "num_bands=10, base=1.0, layout" in repr(FourierEncoder.preset("nerf", 3))
