@@ -76,6 +76,18 @@ def test_contraction_keeps_the_inner_cube_and_brings_infinity_to_the_outer() -> 
     assert bool((positions_along(space, rays, paths.far).abs().amax(-1) > 0.99).all())
 
 
+def test_steps_along_a_ray_are_equal_in_distance_and_then_in_disparity() -> None:
+    views = around(torch.zeros(3), 3.0)
+    space, rays = ContractedSpace(views), rays_of(views).rows(slice(1))
+    first = torch.zeros(9, dtype=torch.long)
+    near, far = (
+        space.distances(rays, first, along) / space.radius
+        for along in (torch.linspace(0, 0.5, 9), torch.linspace(0.5, 0.95, 9))
+    )
+    torch.testing.assert_close(near, torch.linspace(0, 1, 9), atol=1e-5, rtol=0)
+    torch.testing.assert_close(1 / far, torch.linspace(1, 0.1, 9), atol=1e-5, rtol=0)
+
+
 def test_normalized_device_coordinates_are_those_of_nerf() -> None:
     views = forward_facing()
     space, rays = ForwardFacingSpace(views), rays_of(views)
