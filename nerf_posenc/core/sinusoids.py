@@ -27,7 +27,8 @@ from nerf_posenc.core.checks import (
 )
 from nerf_posenc.core.columns import Phases, require_layout
 from nerf_posenc.core.encoder import Encoder
-from nerf_posenc.core.speed import Sines, exact_product, unrounded
+from nerf_posenc.core.speed import Sines, unrounded
+from nerf_posenc.core.speed import exact_product as exact_product
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Num
@@ -355,8 +356,9 @@ class SinCos(Encoder):
 
     def sinusoid_part(self, features: Tensor) -> Tensor:
         """View of all columns but the raw ones."""
-        first = features.shape[1] - self.out_dim if self.raw_side == "front" else 0
-        return features.narrow(1, first, self.out_dim)
+        num_raw = features.shape[1] - self.out_dim
+        first = num_raw if self.raw_side == "front" else 0
+        return features.narrow(1, first, self.out_dim) if num_raw else features
 
     def phase_parts(self, features: Tensor) -> tuple[Tensor, ...]:
         """Views of the columns of each phase, in the shape and order of `waves`."""
