@@ -14,7 +14,7 @@ ZONE = Path(__file__).parent / "zone_plate.html"
 SIDE = 64
 
 # What needs no page, and runs in a worker too.
-PURE = ("network.js", "encodings.js", "fit.js", "patches.js", "language.js")
+PURE = ("network.js", "encodings.js", "fit.js", "language.js")
 FIGURES = ("claims.js", "draw.js", "positions.js", "fields.js", "training.js", "page.js")
 
 

@@ -2,22 +2,19 @@
 
     python -m docs.make_run_images [NAME ...]
 
-Writes the comparison of each run of the galleries; of the default run also the training video, a
-screenshot of the report; and the reports of `PAGES`. All take ten minutes; needs
-Chromium (``CHROMIUM``, or the one of the path), playwright and the extra ``references``, and for
-`MORE` the companion with its extras ``shapes`` and ``medical``.
+Writes the comparison of each run of the galleries, the training video of the default run and the
+reports of `PAGES`. All take ten minutes and need the extra ``references``; those of `MORE` need the
+companion with its extras ``shapes`` and ``medical``.
 """
 
 import contextlib
 import importlib.util
-import os
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import sync_playwright
 
 import train_fit
 from nerf_posenc_app.report import video
@@ -38,10 +35,6 @@ RUNS = {
         *("--volume", "mni.nii.gz", "--size", "96", "--every", "4"),
         *("--encodings", "none", "gaussian"),
     ],
-    "wall": [
-        *("--scene", "wall", "--field", "auto", "--refine-poses", "--unknown-poses"),
-        *("--steps", "1500"),
-    ],
     "observed": [
         *("--image", "cat", "--size", "384", "--observed", "0.1", "--sigma", "auto"),
         *("--encodings", "none", "gaussian", "--references", "given", "linear"),
@@ -59,19 +52,6 @@ def image_path(name: str) -> Path:
     """Where the image of a run is kept."""
     folder = DOCS.parent / "more/docs" if name in MORE else DOCS
     return folder / "images" / f"{name}.png"
-
-
-def screenshot(page: Path, out: Path) -> None:
-    """Take what the report shows first."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=os.environ.get("CHROMIUM", shutil.which("chromium")),
-            args=["--no-sandbox"],
-        )
-        tab = browser.new_page(viewport={"width": 1280, "height": 860})
-        tab.goto(page.resolve().as_uri())
-        tab.screenshot(path=out)
-        browser.close()
 
 
 def _head() -> Path:
@@ -98,7 +78,6 @@ def main(names: list[str]) -> None:
                 image.convert("RGB").quantize(255).save(image_path(name), optimize=True)
             if name == "comparison":
                 shutil.copy(run / "learning.webp", image_path(name).with_name("learning.webp"))
-                screenshot(run / "report.html", image_path("report"))
             if name in PAGES:
                 shutil.copy(run / "report.html", DOCS / PAGES[name])
 

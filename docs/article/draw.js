@@ -4,7 +4,6 @@
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 // Of an encoding of positions, the same in every figure.
 const ENCODING_COLORS = { none: "--none", sinusoidal: "--encoded", rotary: "--third", alibi: "--fourth", learned: "--fifth" };
-const PATCH_COLORS = ["#e61919", "#33a0ff", "#9933e6", "#ffcc1a", "#1acc33"];
 const COLORS = ["--none", "--encoded", "--third", "--fourth", "--fifth"];
 
 // A canvas as sharp as the screen; returns its context with one unit per CSS pixel.
@@ -89,22 +88,6 @@ function showImage(canvas, values, side) {
   }
   canvas.width = canvas.height = side;
   canvas.getContext("2d").putImageData(image, 0, 0);
-}
-
-// An RGB image with the outlines of patches, whose places are in pixels from the middle.
-function showPatches(canvas, values, side, places) {
-  const image = document.createElement("canvas"), scale = 4;
-  showImage(image, values, side);
-  canvas.width = canvas.height = scale * side;
-  const g = canvas.getContext("2d");
-  g.imageSmoothingEnabled = false;
-  g.drawImage(image, 0, 0, canvas.width, canvas.height);
-  g.lineWidth = 3;
-  PATCH_COLORS.forEach((color, i) => {
-    const [left, top] = [places[2 * i], places[2 * i + 1]].map((place) => (side - PATCH) / 2 + place);
-    g.strokeStyle = color;
-    g.strokeRect(scale * left, scale * top, scale * PATCH, scale * PATCH);
-  });
 }
 
 // Sliders of a figure: calls draw(values) with numbers by name, now and after each input.

@@ -45,9 +45,8 @@ class Network {
     return x;
   }
 
-  // One step of Adam on the mean squared error; returns the loss before the step. With `isToInputs`
-  // inputGradient is its gradient by the features.
-  train(features, targets, count, rate, isToInputs = false) {
+  // One step of Adam on the mean squared error; returns the loss before the step.
+  train(features, targets, count, rate) {
     const outputs = this.forward(features, count), gradient = new Float32Array(outputs.length);
     let loss = 0;
     for (let i = 0; i < outputs.length; i++) {
@@ -55,15 +54,15 @@ class Network {
       loss += error * error / outputs.length;
       gradient[i] = 2 * error / outputs.length;
     }
-    this.inputGradient = this.backward(gradient, count, isToInputs);
+    this.backward(gradient, count);
     this.update(rate);
     return loss;
   }
 
-  backward(gradient, count, isToInputs) {
+  backward(gradient, count) {
     for (let index = this.layers.length - 1; index >= 0; index--) {
       const layer = this.layers[index], [inputs, outputs] = [this.sizes[index], this.sizes[index + 1]];
-      const x = this.inputs[index], isNext = index > 0 || isToInputs, next = new Float32Array(isNext ? count * inputs : 0);
+      const x = this.inputs[index], isNext = index > 0, next = new Float32Array(isNext ? count * inputs : 0);
       layer.weightGradient.fill(0);
       layer.biasGradient.fill(0);
       for (let row = 0; row < count; row++) {
@@ -80,7 +79,6 @@ class Network {
       if (index) for (let i = 0; i < next.length; i++) if (x[i] <= 0) next[i] = 0;
       gradient = next;
     }
-    return gradient;
   }
 
   update(rate) {

@@ -101,26 +101,3 @@ FIGURES.train = (figure) => {
       { x: [0, 4], y: [0, 1], xLabel: "octave; share of it recovered", legend: "right" });
   });
 };
-
-// Five patches that look for their places: raw coordinates, all bands at once, bands eased in.
-FIGURES.patches = (figure) => {
-  const [original, raw, sudden, eased, chart] = figure.querySelectorAll("canvas");
-  const [bands, far] = figure.querySelectorAll("input");
-  const showTruth = () => showPatches(original, catPixels(), SIDE, placesOf(+far.value));
-  far.addEventListener("input", showTruth);
-  showTruth();
-  const fits = [
-    { canvas: raw, label: "raw coordinates", sliders: [far], options: () => ({ far: +far.value }) },
-    { canvas: sudden, label: "L bands at once", sliders: [bands, far], options: () => ({ bands: +bands.value, far: +far.value }) },
-    { canvas: eased, label: "L bands, eased in", sliders: [bands, far], options: () => ({ bands: +bands.value, far: +far.value, isEased: true }) },
-  ];
-  for (const fit of fits) {
-    const caption = fit.canvas.nextElementSibling;
-    fit.score = (state) => state.error;
-    fit.show = ({ image, side, places, error, step }) => {
-      showPatches(fit.canvas, image, side, places);
-      caption.textContent = `${fit.label}: ${error.toFixed(1)} pixels off, step ${step}`;
-    };
-  }
-  race(figure, PatchFit, fits, () => drawCurves(chart, fits, { y: [0, 24], xLabel: "step; mean distance from the true place in pixels" }));
-};

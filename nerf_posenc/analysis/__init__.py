@@ -1,8 +1,4 @@
-"""Analysis of encodings: their kernels, and the choice of one for given data.
-
-`kernels` has the similarity of features by distance; `choose` finds an encoding, its bands or its
-sigma by short fits.
-"""
+"""The choice of an encoding, its bands or its sigma for given data, by short fits."""
 
 from nerf_posenc.lazy import lazy_exports
 

@@ -1,4 +1,4 @@
-"""Fitted radiance fields: format_values for a file, given back, and rendered from any camera."""
+"""Fitted radiance fields: described for a file, given back, and rendered from any camera."""
 
 from __future__ import annotations
 

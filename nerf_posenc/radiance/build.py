@@ -16,9 +16,7 @@ from nerf_posenc.encoders.spherical_harmonics import SphericalHarmonicsEncoder
 from nerf_posenc.radiance.base_renderer import DEFAULT_RATES, FieldRates, Renderer
 from nerf_posenc.radiance.fields import RadianceField, hash_field, nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid, visual_hull
-from nerf_posenc.radiance.poses import is_one_pose
 from nerf_posenc.radiance.proposals import ProposalRenderer
-from nerf_posenc.radiance.refinement import SEARCH_FROM_ONE
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer
 from nerf_posenc.radiance.scene_spaces import BoxSpace, SpaceName, make_space
 from nerf_posenc.radiance.views import Views
@@ -186,8 +184,6 @@ def make_renderer(
     )
     renderer = row.build(options, parts)
     renderer.rates = row.rates
-    if views is not None and renderer.poses is not None and is_one_pose(views.world_from_camera):
-        renderer.poses.search = SEARCH_FROM_ONE
     return renderer
 
 

@@ -169,11 +169,6 @@ def exp_se3(twists: Float[Tensor, "*batch 6"]) -> Float[Tensor, "*batch 4 4"]:
     return exponential
 
 
-def is_one_pose(poses: Float[Tensor, "views 4 4"]) -> bool:
-    """Whether all poses are the same: nothing is known of them."""
-    return bool((poses == poses[:1]).all())
-
-
 class PoseDifference(NamedTuple):
     """Difference of two sets of poses of the same views after alignment by a similarity.
 

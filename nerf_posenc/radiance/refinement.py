@@ -11,10 +11,6 @@ A fit has three stages:
    with wrong poses stays blurred. Poses are frozen until the new field is sharp. Views whose poses
    are outliers are left out, so that the field does not fit them.
 3. ``REFINEMENT``: the poses of the outliers are searched for, and all poses are refined to the end.
-
-If nothing is known of the poses but that all views look about the same way, all begin at one pose.
-Rotations are frozen at first, and only the coarsest bands are open: for views that look one way a
-pan explains the images as well as the true translation, with depths inverted.
 """
 
 from __future__ import annotations
@@ -25,7 +21,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from nerf_posenc.radiance.poses import exp_se3
 from nerf_posenc.radiance.rays import Rays
@@ -36,8 +31,10 @@ if TYPE_CHECKING:
 
 # Decay of the sums over rays, per batch.
 _DECAY = 0.95
-# Damping by the mean curvature once all bands are open.
-_FINE_DAMPING = 0.05
+# Damping of each of the six numbers of a step, as a share of its own curvature, and as a share of
+# the mean curvature of all six: while the bands open, which shortens steps in directions that a
+# coarse field hardly determines, and once all are open.
+_OWN_DAMPING, _COARSE_DAMPING, _FINE_DAMPING = 0.1, 0.5, 0.05
 # Gradients of single rays are clipped at this multiple of the 99th percentile of their lengths.
 _STEEPEST = 3.0
 # Share of a Gauss-Newton step that is taken, times the schedule of learning rates. A whole step
@@ -74,45 +71,21 @@ class Search(NamedTuple):
         sharp: share of the fit after which the field is sharp enough to refine poses by.
         open: share of the bands that are open from the start.
         still: share of the search for which poses are frozen, while the field is fog.
-        translated: share of the search until which poses are only translated, and no more bands
-            open.
-        own_damping: damping of each of the six numbers of a step, as a share of its own curvature,
-            to the end of the fit.
-        mean_damping: damping as a share of the mean curvature of all six, during the search; it
-            shortens steps in directions that a coarse field hardly determines.
     """
 
     restart: float
     sharp: float
     open: float
     still: float
-    translated: float
-    own_damping: float
-    mean_damping: float
 
 
-SEARCH_IN_BOX = Search(
-    restart=0.4, sharp=0.52, open=0.0, still=0.05, translated=0.0, own_damping=0.1, mean_damping=0.5
-)
+SEARCH_IN_BOX = Search(restart=0.4, sharp=0.52, open=0.0, still=0.05)
 """For poses that are roughly known, of a scene in its own box."""
 
 # What lies between the cameras takes little of the cube of an endless space: with the coarsest
 # bands alone it would be a single blur.
 SEARCH_IN_SPACE = SEARCH_IN_BOX._replace(open=0.25, still=0.25)
 """For poses that are roughly known, in all of space."""
-
-# To views that look one way, a pan and a translation are nearly the same: with more damping, poses
-# would stop between the two.
-SEARCH_FROM_ONE = Search(
-    restart=0.5,
-    sharp=0.6,
-    open=0.25,
-    still=0.15,
-    translated=0.4,
-    own_damping=0.03,
-    mean_damping=0.1,
-)
-"""For views that look about the same way, of whose poses nothing else is known."""
 
 SEARCH, RESTART, REFINEMENT = range(3)
 """Stages of a fit with poses that are refined."""
@@ -307,22 +280,18 @@ class PoseRefinement(nn.Module):
             progress: progress of the fit, from 0 to 1.
         """
         searched = progress / self.search.restart if self.stage == SEARCH else 1.0
-        first, translated = self.search.open, self.search.translated
-        opening = max(0.0, searched - translated) / (1 - translated)
-        self.progress.fill_(first + (1 - first) * opening)
+        first = self.search.open
+        self.progress.fill_(first + (1 - first) * searched)
         is_still = self.stage == RESTART or searched < self.search.still
-        self.step(
-            0.0 if is_still else self.schedule(progress), only_translate=searched < translated
-        )
+        self.step(0.0 if is_still else self.schedule(progress))
 
     @torch.no_grad()
-    def step(self, share: float, *, only_translate: bool = False) -> None:
+    def step(self, share: float) -> None:
         """Take a share of the Gauss-Newton steps by the gradients of the last backward pass.
 
         Args:
             share: share of the usual step, from 0 to 1; at 0 gradients are accumulated, and the
                 poses stay.
-            only_translate: leave rotations as they are.
         """
         if self._rays is None or self._rgb is None:
             return
@@ -338,7 +307,7 @@ class PoseRefinement(nn.Module):
         torque += torch.linalg.cross(directions, by_direction)
         self._add(views, torch.cat([torque, by_origin], dim=-1), by_color)
         if share > 0:
-            twists = _SHARE * share * self._twists(3 if only_translate else 0)
+            twists = _SHARE * share * self._twists()
             self.corrections.copy_(exp_se3(twists) @ self.corrections)
             # Thousands of products in float32 would stretch the rotations: a step of Newton's
             # iteration to the nearest orthogonal matrix.
@@ -361,21 +330,17 @@ class PoseRefinement(nn.Module):
         self.curvature.mul_(_DECAY).index_add_(0, views, outer)
         self.slope.mul_(_DECAY).index_add_(0, views, gradient * residual[:, None])
 
-    def _twists(self, first: int) -> Float[Tensor, "views 6"]:
-        """Damped Gauss-Newton step of every view, with a limit to its length.
-
-        Args:
-            first: the first of the six numbers that are stepped.
-        """
+    def _twists(self) -> Float[Tensor, "views 6"]:
+        """Damped Gauss-Newton step of every view, with a limit to its length."""
         # Levenberg-Marquardt: each direction's own curvature, and a share of the mean one for
         # directions that nothing determines.
         own = self.curvature.diagonal(dim1=-2, dim2=-1)
-        share = torch.where(self.progress < 1, self.search.mean_damping, _FINE_DAMPING)
-        damping = self.search.own_damping * own + share * own.mean(-1, keepdim=True) + 1e-6
-        system = (self.curvature + torch.diag_embed(damping))[:, first:, first:]
-        twist: Tensor = -torch.linalg.solve_ex(system, self.slope[:, first:]).result
+        share = torch.where(self.progress < 1, _COARSE_DAMPING, _FINE_DAMPING)
+        damping = _OWN_DAMPING * own + share * own.mean(-1, keepdim=True) + 1e-6
+        system = self.curvature + torch.diag_embed(damping)
+        twist: Tensor = -torch.linalg.solve_ex(system, self.slope).result
         limit: Tensor = _LONGEST / twist.norm(dim=-1, keepdim=True).clamp(min=_LONGEST)
-        return F.pad(twist * limit, (first, 0))
+        return twist * limit
 
 
 def _moved(rays: Rays, poses: Float[Tensor, "*n 4 4"]) -> Rays:

@@ -1,4 +1,4 @@
-"""Colors of the fits, the same in figures, on the page and in the viewer."""
+"""Colors of the fits, the same in figures and on the page."""
 
 import itertools
 from collections.abc import Sequence

@@ -15,7 +15,6 @@ import train_fit
 from nerf_posenc.fits import SceneFit, load_fit
 from nerf_posenc.radiance.poses import align_poses, look_at, pose_difference
 from nerf_posenc.radiance.proposals import ProposalRenderer
-from nerf_posenc.radiance.scene_spaces import space_for
 from nerf_posenc_app.kinds.scene.options import SceneOptions
 from nerf_posenc_app.kinds.scene.scene import SceneKind
 from scenes import open_scene
@@ -132,40 +131,15 @@ def test_poses_are_refined_scored_saved_and_applied_to_cameras_of_a_file() -> No
     torch.testing.assert_close(a.rgb, fit.render(fit.camera, placed, in_file_units=False).rgb)
 
 
-@pytest.mark.slow
-def test_poses_of_which_nothing_is_known_begin_as_one_in_world_coordinates() -> None:
-    data = ["--scene", "wall", "--size", "8", "--field", "auto", "--test-views", "1"]
-    options = ["--refine-poses", "--unknown-poses", "--out", "run", *RUN, "--steps", "12"]
-    assert train_fit.main([*data, *options]) == 0
-    page = Path("run/report.html").read_text()
-    assert "all training views started at one pose" in page.lower()
-    # Twelve steps are too few.
-    assert "did not find the poses" in page
-    fit = load_fit("run/fits/hash.safetensors")
-    assert isinstance(fit, SceneFit)
-    assert isinstance(fit.renderer, ProposalRenderer)
-    # The views themselves would get the frustum of forward-facing ones.
-    assert space_for(open_scene("wall", size=8).train) == "forward-facing"
-    assert fit.options.space == "contracted"
-    assert fit.renderer.poses is not None
-    torch.testing.assert_close(fit.world_from_camera, fit.renderer.poses.corrections)
-    (scores,) = json.loads(Path("run/metrics.json").read_text())["fits"]
-    difference = pose_difference(
-        fit.world_from_camera, open_scene("wall", size=8).train.world_from_camera
-    )
-    assert scores["rotation_deg"] == pytest.approx(float(difference.degrees.mean()), rel=1e-4)
-
-
-@pytest.mark.slow
-def test_a_file_without_known_poses_has_no_pose_errors() -> None:
+def test_views_of_which_all_poses_are_the_same_are_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     write_capture(Path("capture"))
     path = Path("capture/transforms.json")
     meta = json.loads(path.read_text())
     for frame in meta["frames"]:
         frame["transform_matrix"] = torch.eye(4).tolist()
     path.write_text(json.dumps(meta))
-    options = ["--scene", "capture", "--field", "auto", "--refine-poses", "--out", "run", *RUN]
-    assert train_fit.main(options) == 0
-    (scores,) = json.loads(Path("run/metrics.json").read_text())["fits"]
-    assert "rotation_deg" not in scores
-    assert math.isfinite(scores["psnr_db"])
+    assert train_fit.main(["--scene", "capture", "--out", "run"]) == 2
+    assert "capture: all training views have the same pose" in capsys.readouterr().err
+    assert not Path("run").exists()

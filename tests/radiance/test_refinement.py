@@ -152,37 +152,6 @@ def test_slope_and_curvature_are_those_of_the_squared_error_by_twists() -> None:
         torch.testing.assert_close(refinement.curvature[view], rows.T @ rows)
 
 
-def test_poses_that_begin_as_one_are_only_translated_at_first_in_the_coarsest_bands() -> None:
-    camera, poses = Camera.from_angle(8, 8, 0.7), random_poses(1).float().repeat(2, 1, 1)
-    views = Views(torch.rand(2, 8, 8, 3), [camera] * 2, poses, ["a", "b"])
-    options = FieldOptions("hash", field="proposal", num_poses=2, space="contracted")
-    of_renderer = make_renderer(options, views)
-    assert isinstance(of_renderer, ProposalRenderer)
-    refinement, rays, renderer = of_renderer.poses, some_rays(40), Waves()
-    assert refinement is not None
-    progresses = []
-    for progress in (0.01, 0.1, 0.15, 0.3):
-        before = refinement.corrections.clone()
-        rendering = renderer(refinement(rays, torch.arange(40) % 2))
-        refinement.watch(rendering.rgb)
-        (rendering.rgb - 0.5).square().mean().backward()
-        refinement.update(progress)
-        progresses.append(float(refinement.progress))
-        rotates, moves = (
-            not torch.equal(before[:, :3, part], refinement.corrections[:, :3, part])
-            for part in (slice(3), 3)
-        )
-        # The poses stand still in the first 15% of the search, which is half of the fit, and are
-        # only translated until 40% of it.
-        assert (moves, rotates) == (progress > 0.075, progress > 0.2)
-    assert progresses[0] == progresses[2] < progresses[3]
-    apart = replace(views, world_from_camera=random_poses(2).float())
-    known = make_renderer(options, apart)
-    assert isinstance(known, ProposalRenderer)
-    assert known.poses is not None
-    assert known.poses.search != refinement.search
-
-
 def test_views_are_brought_to_where_the_field_shows_them() -> None:
     renderer, poses = Waves(), random_poses(3).float()
     camera = Camera.from_angle(24, 24, 0.9)

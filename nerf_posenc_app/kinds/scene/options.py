@@ -44,11 +44,6 @@ class ViewsOptions(PixelOptions):
     """Standard deviation of noise to add to the training poses, in radians and in halves of the
     scene's size; it measures what --refine-poses recovers."""
 
-    unknown_poses: bool = False
-    """With --refine-poses, start all training views from one pose: for views that look in one
-    direction from neighboring positions. The refined poses are compared with those of the
-    files."""
-
     test_views: Annotated[int, Range(1)] = 25
     """Number of held-out views to score, evenly spread over all of them."""
 
@@ -66,14 +61,6 @@ class ViewsOptions(PixelOptions):
         require(
             not self.refine_poses or row is None or row.takes_poses,
             f"--refine-poses is for --field {_fields_that('takes_poses')}",
-        )
-        require(
-            not self.unknown_poses or self.refine_poses,
-            "--unknown-poses is for --refine-poses; add it",
-        )
-        require(
-            not (self.unknown_poses and self.disturb_poses),
-            "--unknown-poses leaves no poses to disturb; leave --disturb-poses out",
         )
         require(
             not self.exposure or row is None or row.takes_exposures,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from torch import Tensor
 
-from nerf_posenc.radiance.poses import is_one_pose, pose_difference
+from nerf_posenc.radiance.poses import pose_difference
 from nerf_posenc_app.values.blocks import Curve
 from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import Measure
@@ -57,19 +57,12 @@ def notes_on_poses(
         start: poses at which they began, ``(views, 4, 4)``.
         given: poses of the file; those at the start, if these are not disturbed.
     """
-    if is_one_pose(start):
-        yield (
-            "all training views started at one pose, which works for views that look in one "
-            "direction from neighboring positions"
-        )
-    percent = 0.0
-    if not is_one_pose(given):
-        degrees, distances = pose_difference(start, given)
-        percent = 100 * float(distances.mean())
-        yield (
-            f"poses were {float(degrees.mean()):.2f} degrees and {percent:.2f}% off at the "
-            "start, after alignment"
-        )
+    degrees, distances = pose_difference(start, given)
+    percent = 100 * float(distances.mean())
+    yield (
+        f"poses were {float(degrees.mean()):.2f} degrees and {percent:.2f}% off at the "
+        "start, after alignment"
+    )
     for fit in results:
         if (aligned := fit.details.get("psnr_db_at_aligned_poses")) is None:
             continue

@@ -24,7 +24,7 @@ from nerf_posenc.radiance.evaluation import (
     with_refined_poses,
 )
 from nerf_posenc.radiance.occupancy import visual_hull
-from nerf_posenc.radiance.poses import align_poses, exp_se3, is_one_pose, orbit_poses
+from nerf_posenc.radiance.poses import align_poses, exp_se3, orbit_poses
 from nerf_posenc.radiance.scene_spaces import SpaceName, space_for
 from nerf_posenc.radiance.views import Background, Scene, Views, background_gray
 from nerf_posenc.radiance.volume_rendering import visible_depth
@@ -89,13 +89,15 @@ class ViewsKind(Kind[AskedViews]):
         )
         # Poses of the files, for comparison with the refined poses.
         self.given_poses = poses = self.scene.train.world_from_camera
+        if len(poses) > 1 and bool((poses == poses[:1]).all()):
+            raise UsageError(
+                f"{scene.source}: all training views have the same pose; find the poses first, for "
+                "instance by COLMAP, as --photos of the companion does"
+            )
         if options.disturb_poses:
             generator = torch.Generator().manual_seed(options.seed)
             noise = options.disturb_poses * torch.randn(len(poses), 6, generator=generator)
             poses = exp_se3(noise) @ poses
-        if options.unknown_poses:
-            poses = torch.eye(4).expand_as(poses).clone()
-        if poses is not self.given_poses:
             # Points would reveal the true poses.
             train = replace(self.scene.train, world_from_camera=poses, points=None)
             self.scene = replace(self.scene, train=train)
@@ -162,18 +164,15 @@ class ViewsKind(Kind[AskedViews]):
         return (PSNR, SSIM, ROTATION, POSITION) if self._compares_poses(config) else (PSNR, SSIM)
 
     def _compares_poses(self, config: AskedViews) -> bool:
-        """Whether poses may differ from those of the files, if these say anything."""
-        is_other = config.refine_poses or config.disturb_poses > 0
-        return is_other and not is_one_pose(self.given_poses)
+        """Whether poses may differ from those of the files."""
+        return config.refine_poses or config.disturb_poses > 0
 
     def _field(self, name: FitName, config: AskedViews) -> FieldOptions:
         """Describe the field of a fit: the options of the same names, and what the views say."""
         train, takes_spaces = self.scene.train, get_field(config.field).takes_spaces
         space: SpaceName = space_for(train) if takes_spaces else "box"
-        # Of poses that are not known, a frustum would move with them, and the box of a file is
-        # around what its own poses see.
-        is_moved = config.refine_poses and space == "forward-facing"
-        if takes_spaces and (is_moved or is_one_pose(train.world_from_camera)):
+        # The frustum would move with poses that are refined.
+        if config.refine_poses and space == "forward-facing":
             space = "contracted"
         chosen = {key: value for key, value in vars(config).items() if key in _FIELD_OPTIONS}
         return FieldOptions(
