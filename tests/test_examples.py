@@ -33,10 +33,3 @@ def test_a_field_of_filtered_features_does_not_alias() -> None:
 @pytest.mark.slow
 def test_a_decoder_finds_the_cells_inside_a_box() -> None:
     assert run("prompt_encoder") > 0.5
-
-
-@pytest.mark.slow
-def test_bands_solve_an_equation_that_raw_coordinates_do_not() -> None:
-    error = run("pinn")
-    assert error.pop("the coordinate") > 0.5
-    assert max(error.values()) < 0.1

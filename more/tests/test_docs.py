@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from docs import source_links
 from docs.more_pages import site_path, with_site_links
+from more.tools import source_links
 from nerf_posenc_app.kinds import KINDS
 from scenes.builtin.analytic import BUILT_IN
 from tests.test_docs import PAGES as PRODUCT_PAGES
@@ -80,7 +80,7 @@ def test_links_of_the_repository_become_those_of_the_site() -> None:
 def test_directives_have_a_link_to_their_source() -> None:
     for page in source_links.PAGES:
         assert source_links.with_links(page) == page.read_text(encoding="utf-8"), (
-            "run python -m docs.source_links"
+            "run python -m more.tools.source_links"
         )
 
 

@@ -341,8 +341,7 @@ def test_masks_and_weights_may_be_arrays(pixels: np.ndarray[Any, Any]) -> None:
         np.testing.assert_array_equal(run.original()[:, :12], pixels[:, :12])
 
 
-@pytest.mark.parametrize("order", ["ours first", "theirs first"])
-@pytest.mark.parametrize("has_init", [True, False])
+@pytest.mark.parametrize(("order", "has_init"), [("ours first", True), ("theirs first", False)])
 def test_packages_of_the_users_project_are_left_alone(
     order: str, has_init: bool, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""The examples of attention run, and find what they say."""
+"""The examples run, and find what they say."""
 
 import importlib
 from typing import Any
@@ -22,3 +22,10 @@ def test_a_vit_runs_at_another_resolution_than_it_was_trained_at() -> None:
 def test_a_video_model_needs_positions() -> None:
     loss = run("video_diffusion")
     assert loss["rotary, three axes"] < 0.8 * loss["no positions"]
+
+
+@pytest.mark.slow
+def test_bands_solve_an_equation_that_raw_coordinates_do_not() -> None:
+    error = run("pinn")
+    assert error.pop("the coordinate") > 0.5
+    assert max(error.values()) < 0.1

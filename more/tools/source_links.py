@@ -1,6 +1,7 @@
-"""Write a link to the source above each directive that shows code: ``python -m docs.source_links``.
+"""Write a link to the source above each directive that shows code.
 
-Code hosts show a directive as its text; the link leads to the same lines there.
+Code hosts show a directive as its text; the link leads to the same lines there. Run by
+``python -m more.tools.source_links``.
 """
 
 import importlib
@@ -10,8 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
-PAGES = sorted((ROOT / "more/docs/systems").glob("*.md"))
+PAGES = sorted((Path(__file__).parents[1] / "docs" / "systems").glob("*.md"))
 
 # A directive, with the link that may be above it.
 _DIRECTIVE = re.compile(r"(?:^Source: .*\n\n)?^::: (nerf_posenc[\w.]+)$", re.MULTILINE)
