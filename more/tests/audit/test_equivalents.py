@@ -28,8 +28,6 @@ ELSEWHERE = {
     "rotary_embedding_torch.bf16_pos",
     "x_transformers.alibi_slopes",
     "multinerf.contract",
-    "tcnn.OneBlob",
-    "tcnn.TriangleWave",
 }
 
 
