@@ -6,6 +6,7 @@ function, and the section ``Args`` of its docstring. argparse takes the words ap
 
 import argparse
 import ast
+import contextlib
 import inspect
 import re
 import shutil
@@ -15,7 +16,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union
+from typing import Annotated, Any, Literal, TypeVar, Union
 
 from nerf_posenc_app.options import (
     PROGRAM,
@@ -39,20 +40,14 @@ HELP = {"-h", "--help"}
 _TEXTS = 18
 
 
-class _Kind(NamedTuple):
-    """How the type of a word is shown in the help, and named in an error."""
-
-    shown: str
-    one: str
-    several: str
-
-
+# How the type of a word is shown in the help, and named in an error, one word and several.
 _KINDS = {
-    int: _Kind("INT", "an integer", "integers"),
-    float: _Kind("FLOAT", "a number", "numbers"),
-    str: _Kind("STR", "a text", "texts"),
-    Path: _Kind("PATH", "a path", "paths"),
+    int: ("INT", "an integer", "integers"),
+    float: ("FLOAT", "a number", "numbers"),
+    str: ("STR", "a text", "texts"),
+    Path: ("PATH", "a path", "paths"),
 }
+_GROUPS = ("arguments", "options", "training", "run folder and screen")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -99,72 +94,54 @@ class _Option:
     shown: Shown
 
     @property
-    def is_flag(self) -> bool:
-        """Whether it takes no value."""
-        return bool in self.types
-
-    @property
     def values(self) -> str:
         """Its values as the help shows them."""
-        if self.is_flag or self.shown.values:
+        if bool in self.types or self.shown.values:
             return self.shown.values
-        word = "|".join(_KINDS[each].shown for each in self.types)
+        word = "|".join(_KINDS[each][0] for each in self.types)
         if isinstance(self.count, int):
             return " ".join([word] * self.count)
         words = f"{word} ..." if self.count else word
         return "|".join([words, *self.choices] if words else self.choices)
+
+    def allowed(self) -> str:
+        """Its values as an error names them."""
+        if not self.types:
+            return f"one of {', '.join(map(repr, self.choices))}"
+        kinds = [_KINDS[each][1 if self.count is None else 2] for each in self.types]
+        return " or ".join([*kinds, *self.choices])
 
     def read(self, word: str) -> Any:
         """A value of one word."""
         if word in self.choices:
             return word
         for each in self.types:
-            try:
+            with contextlib.suppress(ValueError):
                 return each(word)
-            except ValueError:
-                pass
-        if not self.types:
-            allowed = f"one of {', '.join(map(repr, self.choices))}"
-        else:
-            kinds = [_KINDS[each] for each in self.types]
-            names = [kind.several if self.count in ("*", "+") else kind.one for kind in kinds]
-            allowed = " or ".join([*names, *self.choices])
-        raise argparse.ArgumentTypeError(f"takes {allowed}, not {word!r}")
+        raise argparse.ArgumentTypeError(f"takes {self.allowed()}, not {word!r}")
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
         """Let a parser know it."""
-        if self.is_flag:
-            parser.add_argument(
-                self.name, dest=self.field, action="store_true", default=argparse.SUPPRESS
-            )
-        elif self.shown.is_positional:
-            count = self.count or "?"
-            parser.add_argument(self.field, type=self.read, nargs=count, default=None)
-        else:
-            parser.add_argument(
-                self.name,
-                dest=self.field,
-                type=self.read,
-                nargs=self.count,
-                action=_Once,
-                default=argparse.SUPPRESS,
-                required=self.default is inspect.Parameter.empty,
-            )
+        if self.shown.is_positional:
+            parser.add_argument(self.field, type=self.read, nargs=self.count or "?")
+            return
+        how: dict[str, Any] = {"action": "store_true"}
+        if bool not in self.types:
+            is_needed = self.default is inspect.Parameter.empty
+            how = {"action": _Once, "type": self.read, "nargs": self.count, "required": is_needed}
+        parser.add_argument(self.name, dest=self.field, default=argparse.SUPPRESS, **how)
 
     def value(self, words: Any) -> Any:
         """Its value from those of its words."""
-        if not isinstance(words, list):
-            return words
         if self.count != "+":
-            return tuple(words)
+            return tuple(words) if isinstance(words, list) else words
         if len(words) > 1 and {*words} & {*self.choices}:
-            kinds = [_KINDS[each].several for each in self.types]
-            raise UsageError(f"{self.name} takes {' or '.join([*self.choices, *kinds])}, not both")
+            raise UsageError(f"{self.name} takes {self.allowed()}, not both")
         return words[0] if len(words) == 1 else tuple(words)
 
 
 def _options(declared: Any) -> list[_Option]:
-    """Options of a dataclass or a function."""
+    """Options of a function, or of a dataclass: its own before those of its bases."""
     hints = typing.get_type_hints(declared, include_extras=True)
     defaults = {name: each.default for name, each in inspect.signature(declared).parameters.items()}
     options = []
@@ -185,6 +162,9 @@ def _options(declared: Any) -> list[_Option]:
         kinds = list(dict.fromkeys(types_of_word))
         of_field = shown(hints[field])
         options.append(_Option(field, name, kinds, choices, count, defaults[field], of_field))
+    if isinstance(declared, type):
+        own = [name for base in declared.__mro__ for name in inspect.get_annotations(base)]
+        options.sort(key=lambda option: own.index(option.field))
     return options
 
 
@@ -276,51 +256,35 @@ def _texts(declared: Any) -> dict[str, str]:
 
 def _help(declared: Any, options: Sequence[_Option], program: str, description: str | None) -> str:
     """Help of a command line: what it is for, then its options in groups."""
-    width = shutil.get_terminal_size().columns
-    texts = _texts(declared)
+    width, texts = shutil.get_terminal_size().columns, _texts(declared)
     positional = " ".join(each.values for each in options if each.shown.is_positional)
     about = description or (inspect.getdoc(declared) or "").partition("\nArgs:\n")[0]
     about = about.strip().replace(f"Example: {SCRIPT}", f"Example: {STARTED}")
-    lines = [" ".join(f"usage: {program} {positional} [OPTIONS]".split()), ""]
+    lines = [" ".join(f"usage: {program} {positional} [OPTIONS]".split())]
     for paragraph in about.split("\n\n"):
         is_list = paragraph.startswith(" ")
-        lines += [*(paragraph.splitlines() if is_list else textwrap.wrap(paragraph, width)), ""]
-    lines.pop()
-    for title, group in _groups(declared, options).items():
-        lines += ["", f"{title}:"]
+        lines += ["", *(paragraph.splitlines() if is_list else textwrap.wrap(paragraph, width))]
+    for title in _GROUPS:
+        group = [option for option in options if _group(declared, option) == title]
+        lines += ["", f"{title}:"] if group else []
         for option in group:
             name = "" if option.shown.is_positional else option.name
-            head = f"  {name} {option.values}".rstrip() if name else f"  {option.values}"
             text = option.shown.text or texts.get(option.field, "")
-            is_shown = isinstance(option.default, str | float) or type(option.default) is int
-            if is_shown and option.default != "":
+            if option.default != "" and type(option.default) in (str, int, float):
                 text += f" (default: {option.default})"
-            wrapped = textwrap.wrap(text, width - _TEXTS)
+            wrapped = textwrap.wrap(text, width - _TEXTS) or [""]
+            head = "  " + f"{name} {option.values}".strip()
             if len(head) + 2 <= _TEXTS:
-                lines.append(head.ljust(_TEXTS) + (wrapped.pop(0) if wrapped else ""))
-            else:
-                lines.append(head)
-            lines += [" " * _TEXTS + line for line in wrapped]
+                head = head.ljust(_TEXTS) + wrapped.pop(0)
+            lines += [head, *(" " * _TEXTS + line for line in wrapped)]
     return "\n".join(lines)
 
 
-def _groups(declared: Any, options: Sequence[_Option]) -> dict[str, list[_Option]]:
-    """Options by the title of their group: those of the data first, of folder and screen last."""
+def _group(declared: Any, option: _Option) -> str:
+    """Title of the group of an option in the help."""
+    if option.shown.is_positional:
+        return _GROUPS[0]
     common = list(option_names(CommonOptions))
-    titles = ("arguments", "options", "training", "run folder and screen")
-    groups: dict[str, list[_Option]] = {title: [] for title in titles}
-    is_run = isinstance(declared, type) and issubclass(declared, CommonOptions)
-    for option in options:
-        if option.shown.is_positional:
-            groups["arguments"].append(option)
-        elif not is_run or option.name not in common:
-            groups["options"].append(option)
-        else:
-            is_training = common.index(option.name) < common.index("--video")
-            groups[titles[2 if is_training else 3]].append(option)
-    if is_run:
-        # The data itself, which its class declares first.
-        own = [f"--{name.replace('_', '-')}" for name in inspect.get_annotations(declared)]
-        data = [own[0], f"{own[0]}s"] if own else []
-        groups["options"].sort(key=lambda option: option.name not in data)
-    return {title: group for title, group in groups.items() if group}
+    if not (isinstance(declared, type) and option.name in common):
+        return _GROUPS[1]
+    return _GROUPS[2 if common.index(option.name) < common.index("--video") else 3]
