@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-Description = TypeVar("Description")
+from nerf_posenc.training.encoding_recipe import EncoderDescription
+
+Description = TypeVar("Description", bound=EncoderDescription)
 
 # A model up to this number of parameters is always built. More layers than this are refused.
 _HARMLESS = 1 << 20
