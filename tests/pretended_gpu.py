@@ -498,15 +498,15 @@ def write_data() -> None:
 
 def interrupted_and_resumed(arguments: list[str]) -> None:
     """Stop a run in the current folder in its first fit, and resume it."""
-    asked, is_agreed = itertools.count(1), Stop.is_agreed
+    asked, is_requested = itertools.count(1), vars(Stop)["is_requested"].fget
 
-    def stop_soon(stop: Stop, world: Any) -> bool:
+    def stop_soon(stop: Stop) -> bool:
         if next(asked) == 5:
             stop.request(run=True)
-        return is_agreed(stop, world)
+        return bool(is_requested(stop))
 
     with small.without_hull(), small.without_figures():
-        with mock.patch.object(Stop, "is_agreed", stop_soon):
+        with mock.patch.object(Stop, "is_requested", property(stop_soon)):
             assert train_fit.main([*arguments, "--out", "run"]) == 130
         assert train_fit.main(["--resume", "run", "--quiet"]) == 0
 

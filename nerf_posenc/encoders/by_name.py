@@ -45,8 +45,11 @@ def preset(name: str, *sizes: int, **overrides: Any) -> PresetEncoder:
     try:
         canonical = PRESETS.canonical(name)
     except ValueError as error:
+        if str(error).endswith("?"):
+            # It has the nearest name.
+            raise
         raise ValueError(
-            f"{error}. Presets of rotary embeddings, such as llama, are in the companion: "
+            f"{error}. Presets of attention, such as llama, are in the companion: "
             "`pip install ./more` in the clone, then nerf_posenc_attention.RotaryEncoder.preset"
         ) from None
     encoder: Any = next(encoder for encoder, table in _TABLES if canonical in table)

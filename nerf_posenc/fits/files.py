@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from nerf_posenc.core.checks import require_counts
 from nerf_posenc.fits.coordinate_fits import CoordinateFit, ImageFit
-from nerf_posenc.fits.plausible import require_plausible
+from nerf_posenc.fits.plausible import description_of, require_plausible
 from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
 from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
 
@@ -73,6 +73,9 @@ def load_fit(path: str | Path, *, device: torch.device | str = "cpu") -> Coordin
         return _coordinate_fit(options, model, fit, weights, torch.device(device))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
         reason = " ".join(str(error).split())
+        if "state_dict" in reason:
+            # torch names every weight.
+            reason = "its weights are not those of the network that it describes"
         raise CheckpointError(f"{path} contains no fit that can be loaded ({reason})") from None
 
 
@@ -88,7 +91,7 @@ def _coordinate_fit(
     weights: Mapping[str, Tensor],
     device: torch.device,
 ) -> CoordinateFit:
-    options = CoordinateModel(**saved)
+    options = description_of(CoordinateModel, saved)
     require_plausible(*options.layers, options.num_bands, weights)
     for name, number in (("in_dim", options.in_dim), ("out_dim", options.out_dim)):
         if number not in range(1, _MAX_DIMS + 1):
