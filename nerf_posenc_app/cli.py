@@ -17,7 +17,7 @@ from nerf_posenc_app.command_line import HELP, read
 from nerf_posenc_app.commands import COMMANDS, COMPANION
 from nerf_posenc_app.kinds import KINDS, options_of_kinds, require_data, require_installed
 from nerf_posenc_app.kinds.kind import Kind
-from nerf_posenc_app.options import PROGRAM, CommonOptions, UsageError, command_words
+from nerf_posenc_app.options import PROGRAM, CommonOptions, UsageError, command_words, require
 from nerf_posenc_app.own_encodings import with_own_encodings
 from nerf_posenc_app.runs.batch import run_many
 from nerf_posenc_app.runs.failures import is_out_of_memory
@@ -39,12 +39,17 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
         UsageError: If options are unknown, of another kind, out of their range, or conflict.
         SystemExit: After the help is printed.
     """
-    words = {argument.split("=")[0] for argument in arguments}
+    given = [argument.split("=")[0] for argument in arguments]
+    words = set(given)
     # An option that a single kind has chooses it: --images stands for --image.
     chosen = [name for name in KINDS if words & {f"--{name}", f"--{name}s"}]
     if len(chosen) > 1:
         names = " and ".join(f"--{name}" for name in chosen)
         raise UsageError(f"{names} exclude each other; give one of them")
+    for name in chosen:
+        # Of other options the last one holds.
+        is_once = given.count(f"--{name}") <= 1
+        require(is_once, f"--{name} is given more than once; give one")
     both = {f"--{chosen[0]}", f"--{chosen[0]}s"} if chosen else {""}
     if both <= words:
         raise UsageError(f"give one of {' and '.join(sorted(both))}")

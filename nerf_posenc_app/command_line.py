@@ -61,15 +61,6 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see {self.prog} --help)")
 
 
-class _Once(argparse.Action):
-    """Store a value; the second one of an option is an error, since the first would be lost."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
-        if option and hasattr(namespace, self.dest):
-            parser.error(f"{option} is given more than once; give one")
-        setattr(namespace, self.dest, values)
-
-
 @dataclass(frozen=True)
 class _Option:
     """An option as it is declared.
@@ -128,7 +119,7 @@ class _Option:
         how: dict[str, Any] = {"action": "store_true"}
         if bool not in self.types:
             is_needed = self.default is inspect.Parameter.empty
-            how = {"action": _Once, "type": self.read, "nargs": self.count, "required": is_needed}
+            how = {"type": self.read, "nargs": self.count, "required": is_needed}
         parser.add_argument(self.name, dest=self.field, default=argparse.SUPPRESS, **how)
 
     def value(self, words: Any) -> Any:

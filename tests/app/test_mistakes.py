@@ -65,7 +65,6 @@ render => PATH is missing: Run folder, or the file of a saved fit. (see train_fi
 --save-every often => --save-every takes a number, not 'often'
 --bands 4 x => --bands takes integers or auto, not 'x'
 --bands 4 auto => --bands takes integers or auto, not both
---bands 4 --bands 6 => --bands is given more than once
 --quiet=1 => --quiet takes no value
 render run --crop 1 2 3 => --crop needs 4 values
 --precision half => --precision takes one of 'auto', 'float32', 'bfloat16', not 'half'
