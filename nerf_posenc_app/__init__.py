@@ -10,7 +10,7 @@ from pathlib import Path
 import scenes
 from nerf_posenc.plugins import how_to_install
 
-for _package in ("imageio", "jinja2", "safetensors", "tqdm", "tyro"):
+for _package in ("imageio", "jinja2", "safetensors", "tqdm"):
     if importlib.util.find_spec(_package) is None:
         raise ImportError(f"train_fit.py needs {_package}: {how_to_install('app')}")
 

@@ -13,10 +13,11 @@ import torch
 from nerf_posenc import __version__
 from nerf_posenc.plugins import PluginError, how_to_install
 from nerf_posenc.training.devices import keep_freed_memory
+from nerf_posenc_app.command_line import HELP, read
 from nerf_posenc_app.commands import COMMANDS, COMPANION
 from nerf_posenc_app.kinds import KINDS, options_of_kinds, require_data, require_installed
 from nerf_posenc_app.kinds.kind import Kind
-from nerf_posenc_app.options import PROGRAM, CommonOptions, UsageError, command_words, read, require
+from nerf_posenc_app.options import PROGRAM, CommonOptions, UsageError, command_words, require
 from nerf_posenc_app.own_encodings import with_own_encodings
 from nerf_posenc_app.runs.batch import run_many
 from nerf_posenc_app.runs.failures import is_out_of_memory
@@ -26,8 +27,6 @@ from nerf_posenc_app.runs.saved import SaveError
 from nerf_posenc_app.runs.signals import handled_signals
 from nerf_posenc_app.runs.stop import Stop, Stopped
 from nerf_posenc_app.terminal import lasting_streams, print_to_stderr, printable, say
-
-_HELP = {"-h", "--help"}
 
 # Maximum length of a printed error message.
 _MAX_MESSAGE = 2000
@@ -48,7 +47,7 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
         names = " and ".join(f"--{name}" for name in chosen)
         raise UsageError(f"{names} exclude each other; give one of them")
     for name in chosen:
-        # The parser would use only the last one.
+        # Of other options the last one holds.
         is_once = given.count(f"--{name}") <= 1
         require(is_once, f"--{name} is given more than once; give one")
     both = {f"--{chosen[0]}", f"--{chosen[0]}s"} if chosen else {""}
@@ -57,11 +56,10 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
     for word in words:
         if word.startswith("--"):
             require_installed(word.removeprefix("--"))
-    if not chosen and words & _HELP:
+    if not chosen and words & HELP:
         read(CommonOptions, ["--help"], description=_description())
     kind = KINDS[chosen[0] if chosen else "image"]
-    words_to_read = ["--help"] if words & _HELP else arguments
-    options = read(kind.Options, words_to_read, command=f"--{kind.name}", others=options_of_kinds)
+    options = read(kind.Options, arguments, command=f"--{kind.name}", others=options_of_kinds)
     options = with_own_encodings(options, Path())
     require_data(kind, options)
     options.check()

@@ -4,25 +4,16 @@ A field is an option: its type and `Range` are checked, the line below it is its
 kind has resolved what depends on the data, the same object is the complete configuration of a run.
 """
 
-import contextlib
 import difflib
-import functools
 import importlib.util
-import inspect
-import io
 import math
 import re
-import shutil
 import sys
-import textwrap
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional, TypeVar
-
-import tyro
-from tyro import _docstrings as tyro_docstrings
 
 from nerf_posenc.core.checks import unknown_name
 from nerf_posenc.plugins import how_to_install
@@ -37,9 +28,8 @@ _INSTALLED = "nerf-posenc"
 # Windows starts it as nerf-posenc.exe.
 PROGRAM = _INSTALLED if Path(sys.argv[0]).stem == _INSTALLED else SCRIPT
 """The program as it was started."""
-# Types as tyro names them.
-_TYPES = {"INT": "an integer", "FLOAT": "a number", "INT ...": "integers", "FLOAT ...": "numbers"}
-_STARTED = f"{PROGRAM} fit" if PROGRAM == _INSTALLED else PROGRAM
+STARTED = f"{PROGRAM} fit" if PROGRAM == _INSTALLED else PROGRAM
+"""The program as it is started for a fit."""
 
 
 def command_words(python: str = "python") -> list[str]:
@@ -66,7 +56,6 @@ NOT_COMPARED = (
 """Options that leave the fits as they are: where a run computes, what it opens and shows, and where
 it is written. A resumed run may have others, and a comparison does not name them."""
 
-Declared = TypeVar("Declared")
 Options = TypeVar("Options", bound="CommonOptions")
 
 
@@ -109,6 +98,25 @@ class Range:
             return f"{'above ' if self.is_open else ''}{low} to {high}"
         return f"above {low}" if self.is_open else f"{low} or more"
 
+
+@dataclass(frozen=True)
+class Shown:
+    """How the command line shows an option, if not by the name and the type of its field.
+
+    Attributes:
+        name: name of the option, without dashes; empty for that of the field.
+        values: its values in the help; empty for those of the type.
+        text: its help; empty for the text below the field.
+        is_positional: whether it is given by its place instead of its name.
+    """
+
+    name: str = ""
+    values: str = ""
+    text: str = ""
+    is_positional: bool = False
+
+
+POSITIONAL = Shown(is_positional=True)
 
 Value = TypeVar("Value")
 
@@ -159,7 +167,7 @@ class CommonOptions:
     seed: Annotated[int, Range(0, (1 << 32) - 1)] = 0
     """Random seed of the initial weights and the batches."""
 
-    num_seeds: Annotated[int, Range(1, 100), tyro.conf.arg(name="seeds")] = 1
+    num_seeds: Annotated[int, Range(1, 100), Shown("seeds")] = 1
     """Repeat each fit with N seeds and report the mean score."""
 
     device: str = "auto"
@@ -235,7 +243,7 @@ class CommonOptions:
 class CoordinateOptions(CommonOptions):
     """Options of networks on coordinates."""
 
-    num_bands: Annotated[Resolved[int], Range(1, 100), tyro.conf.arg(name="bands")] = UNSET
+    num_bands: Annotated[Resolved[int], Range(1, 100), Shown("bands")] = UNSET
     """Frequency bands L of fourier: sine and cosine of 2^k pi x for k = 0 ... L-1 (default: set
     by the data)."""
 
@@ -273,18 +281,19 @@ def require(condition: bool, message: str) -> None:
         raise UsageError(message)
 
 
+def shown(hint: Any) -> Shown:
+    """How the command line shows a field of this type."""
+    notes = getattr(hint, "__metadata__", ())
+    return next((each for each in notes if isinstance(each, Shown)), Shown())
+
+
 def option_names(declared: Any) -> dict[str, str]:
     """Field of a dataclass, or argument of a function, for each option of the command line."""
-    field_by_option: dict[str, str] = {}
-    for field, hint in typing.get_type_hints(declared, include_extras=True).items():
-        known = [each for each in getattr(hint, "__metadata__", ()) if hasattr(each, "aliases")]
-        names = [field, *(name for each in known for name in (each.name, *(each.aliases or ())))]
-        # An explicit name replaces that of the field.
-        names = names[1:] if len(names) > 1 and names[1] else names[:1]
-        field_by_option |= {
-            "--" + name.lstrip("-").replace("_", "-"): field for name in names if name
-        }
-    return field_by_option
+    hints = typing.get_type_hints(declared, include_extras=True)
+    hints.pop("return", None)
+    return {
+        f"--{(shown(hint).name or field).replace('_', '-')}": field for field, hint in hints.items()
+    }
 
 
 def from_values(
@@ -364,189 +373,6 @@ def require_ranges(declared: Any, values: Mapping[str, Any]) -> None:
                 if isinstance(allowed, Range) and type(value) in (int, float):
                     remedy = "; raw coordinates are --encodings none" if name == "num_bands" else ""
                     require(value in allowed, f"{option} must be {allowed}; got {value}{remedy}")
-
-
-def read(
-    declared: type[Declared] | Callable[..., Declared],
-    arguments: Sequence[str],
-    *,
-    command: str = "",
-    description: str | None = None,
-    others: Callable[[], Mapping[str, type]] = dict,
-) -> Declared:
-    """Read a command line into a dataclass, or call a function with it; tyro prints the help.
-
-    A function is called once the whole command line is known to be right.
-
-    Args:
-        declared: dataclass or function whose fields or arguments are the options.
-        arguments: words of the command line.
-        command: name of the command that they follow, if any.
-        description: text at the top of the help; None for the docstring.
-        others: function that gives the dataclasses whose options belong to another kind of data, by
-            the option that chooses that kind; called to explain an unknown option.
-
-    Raises:
-        UsageError: If there is an option that the dataclass or the function lacks, or a value of
-            another type.
-        SystemExit: After tyro has printed the help.
-    """
-    program = f"{PROGRAM} {command}".strip()
-    markers = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
-    with _errors_in_one_line(program), _tidy_help():
-        values, unknown = tyro.cli(
-            declared if isinstance(declared, type) else _recorded(declared),
-            prog=program,
-            description=description,
-            args=list(arguments),
-            return_unknown_args=True,
-            config=markers,
-        )
-    if unknown:
-        _refuse(unknown[0], program, declared, others())
-    if isinstance(declared, type):
-        options: Declared = values
-        return options
-    require_ranges(declared, inspect.signature(declared).bind(*values[0], **values[1]).arguments)
-    return declared(*values[0], **values[1])
-
-
-@contextlib.contextmanager
-def _errors_in_one_line(program: str) -> Iterator[None]:
-    """Raise what tyro would print in a box, without the types of Python in it."""
-    printed = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(printed):
-            yield
-    except SystemExit as ended:
-        if not ended.code:
-            raise  # The help is printed.
-        raise UsageError(f"{_in_one_line(printed.getvalue())} (see {program} --help)") from None
-    else:
-        print(printed.getvalue(), end="", file=sys.stderr)  # Warnings.
-
-
-def _in_one_line(box: str) -> str:
-    """One line for an error that tyro has drawn a box around."""
-    lines = [re.sub(r"[│╭╮╰╯─]|-{3,}", " ", line).strip() for line in box.splitlines()]
-    text = " ".join(line for line in lines if line)
-    if wrong := re.search(r"Error parsing (\S+): (.*?) (Got errors|Argument helptext):", text):
-        named = lines[lines.index("Argument helptext:") + 1]
-        types = named.removeprefix(wrong[1]).strip().split("|")
-        expected = " or ".join(_TYPES.get(each, each) for each in types)
-        given = " ".join(re.findall(r"'[^']*'|\"[^\"]*\"", wrong[2]))
-        return f"{wrong[1]} takes {expected}, not {given}"
-    if choice := re.search(
-        r"choice (\S+) for argument '(\S+)' ?\. Expected one of \((.*?)\)", text
-    ):
-        return f"{choice[2]} takes one of {choice[3]}, not {choice[1]}"
-    if missing := re.search(r"Missing from [^:]*: (\S+) (.*?) ?\(required\)", text):
-        return f"{missing[1]} is missing: {missing[2]}"
-    if empty := re.search(r"Missing value for argument '(\S+)'", text):
-        return f"{empty[1]} needs a value"
-    return text
-
-
-@contextlib.contextmanager
-def _tidy_help() -> Iterator[None]:
-    """Remove defaults of None and False from the help: texts state theirs, and flags are off.
-
-    Line breaks within a paragraph are removed as well: tyro keeps those of indented docstrings and
-    then wraps the lines again.
-    """
-    printed, parse = io.StringIO(), tyro_docstrings.parse_docstring_from_object
-    tyro_docstrings.parse_docstring_from_object = functools.lru_cache(
-        lambda declared: {name: " ".join(text.split()) for name, text in parse(declared).items()}
-    )
-    try:
-        with contextlib.redirect_stdout(printed):
-            yield
-    finally:
-        tyro_docstrings.parse_docstring_from_object = parse
-        # It may go on in the next line of a box, whose frame stays.
-        blank = re.sub(
-            r"\(default:(\s*│\n│)?\s*(None|False|)\)",
-            lambda found: re.sub(r"[^│\n]", " ", found[0]),
-            printed.getvalue().replace(f"Example: {SCRIPT}", f"Example: {_STARTED}"),
-        )
-        # Without the lines that had nothing else.
-        lines = re.sub(r"\n[│ ]+(?=\n)", "", blank).splitlines()
-        print("".join(f"{line}\n" for line in _arranged(_wrapped(lines))), end="")
-
-
-def _wrapped(lines: Sequence[str]) -> list[str]:
-    """Lines of a help with its text above the options wrapped, which tyro leaves as it is."""
-    width = shutil.get_terminal_size().columns
-    box = next((i for i, line in enumerate(lines) if re.match(r"\W+\w+", line)), len(lines))
-    texts = [textwrap.wrap(line, width) or [""] for line in lines[:box]]
-    return [line for text in texts for line in text] + list(lines[box:])
-
-
-def _arranged(lines: Sequence[str]) -> list[str]:
-    """Lines of a help: options of the data first, those of folder and screen last."""
-    lines = [_without_braces(line) for line in lines]
-    box = next((i for i, line in enumerate(lines) if re.match(r"\W+options\b", line)), len(lines))
-    heads = [i for i in range(box, len(lines)) if re.match(r"[│ ] -", lines[i])]
-    if not any("--encodings" in lines[i] for i in heads):
-        return lines
-    end = next((i for i in range(heads[-1] + 1, len(lines)) if lines[i][2:3] != " "), len(lines))
-    blocks = [lines[i:j] for i, j in zip(heads, [*heads[1:], end], strict=True)]
-    names, data = list(option_names(CommonOptions)), lines[0].split("[")[0].split()[-1]
-    first_of_folder = names.index("--video")
-
-    def group(block: Sequence[str]) -> int:
-        option = next((word for word in block[0].split() if word.startswith("--")), "")
-        if option not in names:
-            return 0 if option in ("--help", data, f"{data}s") else 1
-        return 2 if names.index(option) < first_of_folder else 3
-
-    arranged: list[str] = []
-    for number, title in enumerate(("", "", "training", "run folder and screen")):
-        own = [line for each in blocks if group(each) == number for line in each]
-        frame = "│" if own and own[0].startswith("│") else " "
-        width = len(own[0]) if own else 0
-        arranged += [f"{frame} {title}:".ljust(width - 1) + frame] if title and own else []
-        arranged += own
-    return [*lines[: heads[0]], *arranged, *lines[end:]]
-
-
-def _without_braces(line: str) -> str:
-    """A line of the help with ``STR ...`` for ``{[STR [STR ...]]}``, as wide as it was."""
-    is_usage = not line.startswith((" ", "│"))
-
-    def plural(found: re.Match[str]) -> str:
-        return f"{found[1]} ...".ljust(0 if is_usage else len(found[0]))
-
-    line = re.sub(r"\[\[(\w+) \[\w+ \.\.\.\]\]\]", plural, line)
-    plain = re.sub(r"(?<=--)([\w-]+) \{\[(\w+) \[\w+ \.\.\.\]\]\}", r"\1 \2 ...", line)
-    plain = re.sub(r"(?<=--)([\w-]+) \{([^}]*)\}", r"\1 \2", plain)
-    end = len(line.rstrip()) if line.endswith("│") else len(line)
-    return line if plain == line else plain[:-1].ljust(end - 1) + plain[-1:]
-
-
-def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of the same arguments that returns them."""
-
-    @functools.wraps(function)
-    def record(*args: Any, **kwargs: Any) -> Any:
-        return args, kwargs
-
-    # The descriptions of arguments in one line each, which the help wraps.
-    record.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    del record.__wrapped__
-    record.__doc__ = re.sub(r"(?<=\S)\n {12}(?=\S)", " ", function.__doc__ or "")
-    return record
-
-
-def _refuse(word: str, program: str, declared: Any, others: Mapping[str, type]) -> None:
-    """Raise for a word that is neither an option nor the value of one."""
-    if not word.startswith("--"):
-        raise UsageError(
-            f"{word!r} belongs to no option; an option takes one value, unless --help shows "
-            f"several (see {program} --help)"
-        )
-    reason = unknown_option(word.split("=")[0], declared, others)
-    raise UsageError(f"{reason} (see {program} --help)")
 
 
 def unknown_option(option: str, declared: Any, others: Mapping[str, type]) -> str:

@@ -61,7 +61,7 @@ DOORS: dict[frozenset[str], dict[str, str]] = {
     },
     frozenset({"print"}): {
         "nerf_posenc_app.terminal": "the door: controls are replaced",
-        "nerf_posenc_app.options": "the help, in colors",
+        "nerf_posenc_app.command_line": "the help",
         "nerf_posenc_audit.commands": "names of encodings",
         "nerf_posenc_audit.__main__": "names of an installed library's classes",
     },

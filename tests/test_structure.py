@@ -197,7 +197,7 @@ import torch.optim.swa_utils, torch.func
 torch.optim.Adam([torch.zeros(1)])
 
 HIDDEN = {
-    "skimage", "imageio", "PIL", "matplotlib", "tqdm", "tyro", "jinja2", "tifffile", "jaxtyping",
+    "skimage", "imageio", "PIL", "matplotlib", "tqdm", "jinja2", "tifffile", "jaxtyping",
     "imagecodecs", "sacrebleu", "pycolmap", "scipy", "beartype", "safetensors",
     "nerf_posenc_app", "scenes", "nerf_posenc_audit",
 }

@@ -1,15 +1,14 @@
 """Command of ``train_fit.py`` that finds the encoding of given numbers: identify."""
 
 from pathlib import Path
+from typing import Annotated
 
-import tyro
-
-from nerf_posenc_app.options import UsageError
+from nerf_posenc_app.options import POSITIONAL, UsageError
 from nerf_posenc_audit.array_files import identify_file
 
 
 def identify(
-    file: tyro.conf.Positional[Path],
+    file: Annotated[Path, POSITIONAL],
     *,
     shape: tuple[int, ...] | None = None,
     expected: str | None = None,

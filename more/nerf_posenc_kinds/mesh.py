@@ -5,19 +5,18 @@ from pathlib import Path
 from typing import Annotated
 
 import torch
-import tyro
 
 from nerf_posenc.fits import CoordinateFit, load_fit
 from nerf_posenc.training.checkpoints import CheckpointError, replacing
 from nerf_posenc.training.devices import pick_device
-from nerf_posenc_app.options import Range, UsageError, require
+from nerf_posenc_app.options import POSITIONAL, Range, UsageError, require
 from nerf_posenc_app.terminal import say
 
 _SUFFIXES = (".ply", ".obj", ".stl")
 
 
 def mesh(
-    fit: tyro.conf.Positional[Path],
+    fit: Annotated[Path, POSITIONAL],
     *,
     nodes: Annotated[int, Range(8, 1024)] = 256,
     out: Path | None = None,

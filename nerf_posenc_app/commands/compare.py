@@ -1,19 +1,18 @@
 """``train_fit.py compare RUN ...``: one page for several runs."""
 
 from pathlib import Path
-
-import tyro
+from typing import Annotated
 
 from nerf_posenc.training.checkpoints import write_text
 from nerf_posenc_app.commands.comparison import write_comparison
-from nerf_posenc_app.options import UsageError
+from nerf_posenc_app.options import POSITIONAL, UsageError
 from nerf_posenc_app.report.tables import as_csv, table
 from nerf_posenc_app.runs.saved_fits import require_new
 from nerf_posenc_app.terminal import say
 
 
 def compare(
-    runs: tyro.conf.Positional[tuple[Path, ...]],
+    runs: Annotated[tuple[Path, ...], POSITIONAL],
     *,
     out: Path | None = None,
     csv: Path | None = None,

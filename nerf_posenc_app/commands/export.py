@@ -5,14 +5,14 @@ import io
 import logging
 import warnings
 from pathlib import Path
+from typing import Annotated
 
 import torch
-import tyro
 
 from nerf_posenc.plugins import how_to_install
 from nerf_posenc.training.checkpoints import CheckpointError, replacing
 from nerf_posenc_app.kinds.kind import Exportable
-from nerf_posenc_app.options import UsageError
+from nerf_posenc_app.options import POSITIONAL, UsageError
 from nerf_posenc_app.own_encodings import imported
 from nerf_posenc_app.runs.saved_fits import (
     find_fit,
@@ -25,7 +25,7 @@ from nerf_posenc_app.terminal import say
 
 
 def export(
-    run: tyro.conf.Positional[Path],
+    run: Annotated[Path, POSITIONAL],
     *,
     encoding: str | None = None,
     out: Path | None = None,

@@ -11,14 +11,13 @@ import imageio.v3 as iio
 import numpy as np
 import numpy.typing as npt
 import torch
-import tyro
 
 from nerf_posenc.images import MuLaw
 from nerf_posenc.plugins import how_to_install
 from nerf_posenc.training.checkpoints import CheckpointError, replacing
 from nerf_posenc_app.kinds import KINDS
 from nerf_posenc_app.kinds.kind import Kind, Rendered, RenderedFile
-from nerf_posenc_app.options import Range, UsageError
+from nerf_posenc_app.options import POSITIONAL, Range, UsageError
 from nerf_posenc_app.own_encodings import imported
 from nerf_posenc_app.report.images import WEBP_SIDE, eight_bit
 from nerf_posenc_app.report.video import has_ffmpeg, write_frames
@@ -47,7 +46,7 @@ _COMPRESSION = 4
 
 
 def render(
-    run: tyro.conf.Positional[Path],
+    run: Annotated[Path, POSITIONAL],
     *,
     encoding: str | None = None,
     size: Annotated[int | None, Range(1, 1 << 15)] = None,

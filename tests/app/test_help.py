@@ -54,8 +54,8 @@ def test_help_begins_with_the_data_and_ends_with_folder_and_screen(
     text = printed(capsys, "--image")
     options = re.findall(r"^  (--[\w-]+)", text, flags=re.M)
     assert options[:2] == ["--image", "--images"]
-    assert text.index("  training:") < text.index("  --steps")
-    last = text[text.index("  run folder and screen:") :]
+    assert text.index("\ntraining:") < text.index("  --steps")
+    last = text[text.index("\nrun folder and screen:") :]
     assert re.findall(r"^  (--[\w-]+)", last, flags=re.M)[:2] == ["--video", "--out"]
     assert not {*"{}"} & {*text}
     # Text that goes on in a further line fills the one before it.

@@ -63,7 +63,10 @@ render => PATH is missing: Run folder, or the file of a saved fit. (see train_fi
 --bands six => --bands takes integers or auto, not 'six' (see train_fit.py --image --help)
 --lr high => --lr takes a number, not 'high'
 --save-every often => --save-every takes a number, not 'often'
---bands 4 x => --bands takes integers or auto, not '4' 'x'
+--bands 4 x => --bands takes integers or auto, not 'x'
+--bands 4 auto => --bands takes integers or auto, not both
+--quiet=1 => --quiet takes no value
+render run --crop 1 2 3 => --crop needs 4 values
 --precision half => --precision takes one of 'auto', 'float32', 'bfloat16', not 'half'
 --steps 1.5 => --steps takes an integer, not '1.5'
 --resume => --resume needs a value

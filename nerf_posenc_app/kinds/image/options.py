@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import tyro
-
 from nerf_posenc.training import recipes
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import check_encodings, suiting_encodings
 from nerf_posenc_app.kinds.image.interpolation import INTERPOLATIONS
-from nerf_posenc_app.options import UNSET, PixelOptions, Range, Resolved, require
+from nerf_posenc_app.options import UNSET, PixelOptions, Range, Resolved, Shown, require
 
 REFERENCES = (*INTERPOLATIONS, "given", "linear", "rbf")
 """Names of the references without training."""
@@ -55,18 +53,14 @@ class ImageOptions(PixelOptions):
     given, linear, rbf (with --observed)."""
 
     num_bands: Annotated[
-        Resolved[int | tuple[int, ...] | Literal["auto"]],
-        Range(1, 100),
-        tyro.conf.arg(name="bands", metavar="INT ...|auto"),
+        Resolved[int | tuple[int, ...] | Literal["auto"]], Range(1, 100), Shown("bands")
     ] = UNSET  # type: ignore[assignment]
     """Frequency bands L of fourier: sine and cosine of 2^k pi x for k = 0 ... L-1 (default:
     1 + floor(log2(3N/8)) for N pixels along the longer side). Each of several values gets a
     fit; auto chooses by short fits."""
 
     sigma: Annotated[
-        float | tuple[float, ...] | Literal["auto"] | None,
-        Range(0, 1e6, is_open=True),
-        tyro.conf.arg(metavar="FLOAT ...|auto"),
+        float | tuple[float, ...] | Literal["auto"] | None, Range(0, 1e6, is_open=True)
     ] = None  # type: ignore[assignment]
     """Standard deviation of the frequencies of gaussian, in cycles per unit (default: 0.09 of
     the Nyquist frequency). Each of several values gets a fit; auto chooses by held-out

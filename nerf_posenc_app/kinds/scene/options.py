@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import tyro
-
 from nerf_posenc.core.checks import unknown_name
 from nerf_posenc.radiance.build import FIELDS
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import check_encodings
-from nerf_posenc_app.options import UNSET, PixelOptions, Range, Resolved, require
+from nerf_posenc_app.options import UNSET, PixelOptions, Range, Resolved, Shown, require
 
 FIELD_HELP = (
     f"Radiance field: {'; '.join(f'{name}, {row.about}' for name, row in FIELDS.items())}. The "
@@ -17,7 +15,7 @@ FIELD_HELP = (
     "background of a scene. auto gives the best images in the shortest time: proposal with a hash "
     "grid."
 )
-FieldOption = Annotated[Resolved[str], tyro.conf.arg(help=FIELD_HELP)]
+FieldOption = Annotated[Resolved[str], Shown(text=FIELD_HELP)]
 """Name of a row of ``FIELDS``, or ``auto``."""
 
 
