@@ -4,7 +4,9 @@
 
 A small ReLU network on raw coordinates learns low frequencies first. Bands of sines and cosines,
 `nerf_posenc.FourierEncoder`, let the same network recover fine detail: this program shows and
-measures how much. `experiment` is all that it does; each step is a method of `Run`
+measures how much. The method itself, a page of plain PyTorch, is examples/first_fit.py.
+
+`experiment` is all that the program does; each step is a method of `Run`
 (nerf_posenc_app/runs/run.py), and what is particular to an image, a scene or a sequence is in
 nerf_posenc_app/kinds. From there, nerf_posenc/training/coordinate_model.py puts encoder and network
 together, nerf_posenc/training/loop.py takes the gradient steps, and nerf_posenc/metrics/image.py

@@ -12,6 +12,12 @@ def run(name: str) -> Any:
     return importlib.import_module(f"examples.{name}").main()
 
 
+@pytest.mark.slow
+def test_bands_recover_a_photograph_that_raw_coordinates_blur() -> None:
+    raw, bands = run("first_fit")
+    assert bands > raw + 4
+
+
 def test_a_ported_nerf_gives_the_same_output() -> None:
     assert run("nerf_checkpoint") < 1e-5
 
