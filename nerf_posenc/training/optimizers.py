@@ -1,6 +1,8 @@
 """Optimizers for coordinate networks."""
 
+import copy
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -22,7 +24,6 @@ _NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 _NEWTON_SCHULZ_STEPS = 5
 _NORM_EPS = 1e-7
 _SMALL_MATRIX = 1 << 13
-_ADAM_STATE = {"step", "exp_avg", "exp_avg_sq"}
 
 
 class OptimizerGroup:
@@ -115,20 +116,32 @@ class OptimizerGroup:
 def _require_moments(optimizer: torch.optim.Optimizer, state: Mapping[int, Any]) -> None:
     """Refuse a saved state that does not fit an optimizer's parameters."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    names = {"momentum_buffer"} if isinstance(optimizer, _Muon) else _ADAM_STATE
+    is_whole = _moments_of(optimizer)
     for index, moments in state.items():
         if not isinstance(index, int) or not 0 <= index < len(parameters):
             raise ValueError(f"the state has a parameter {index!r} of {len(parameters)}")
         shape = parameters[index].shape
-        fits = isinstance(moments, Mapping) and set(moments) == names
+        fits = isinstance(moments, Mapping) and set(moments) == set(is_whole)
         if not fits or any(
-            not isinstance(v, Tensor) or v.shape != (torch.Size() if name == "step" else shape)
+            not isinstance(v, Tensor) or v.shape != (shape if is_whole[name] else torch.Size())
             for name, v in moments.items()
         ):
             raise ValueError(
-                f"the state of parameter {index} must be {', '.join(sorted(names))} of the shape "
-                f"{tuple(shape)}"
+                f"the state of parameter {index} must be {', '.join(sorted(is_whole))} of the "
+                f"shape {tuple(shape)}"
             )
+
+
+def _moments_of(optimizer: torch.optim.Optimizer) -> dict[str, bool]:
+    """Names of what an optimizer keeps of a parameter; whether it has the parameter's shape."""
+    # Another optimizer of this class and these settings steps a matrix of its own.
+    group = optimizer.param_groups[0]
+    probe = nn.Parameter(group["params"][0].new_ones(2, 3))
+    probe.grad = torch.ones_like(probe)
+    other = copy.copy(optimizer)
+    other.state, other.param_groups = defaultdict(dict), [{**group, "params": [probe]}]
+    other.step()
+    return {name: value.shape == probe.shape for name, value in other.state[probe].items()}
 
 
 def adam(

@@ -1,6 +1,8 @@
 """Optimizer groups: their states, their settings and the formulas of a step."""
 
+import copy
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -104,6 +106,35 @@ def test_matrices_without_a_gradient_stay_where_they_are() -> None:
     group.step()
     assert torch.equal(matrices[0], torch.eye(3))
     assert not torch.equal(matrices[1], torch.eye(3))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9),
+        lambda p: torch.optim.RMSprop(p, lr=0.01),
+        lambda p: torch.optim.Adam(p, lr=0.01, amsgrad=True),
+        lambda p: torch.optim.Adagrad(p, lr=0.01),
+        lambda p: torch.optim.NAdam(p, lr=0.01),
+        lambda p: torch.optim.Adamax(p, lr=0.01),
+    ],
+)
+def test_another_optimizer_goes_on_from_its_saved_state(
+    build: Callable[[Any], torch.optim.Optimizer],
+) -> None:
+    def made() -> tuple[nn.Module, OptimizerGroup]:
+        torch.manual_seed(0)
+        model = MLP(2, 3, width=8, depth=2)
+        return model, OptimizerGroup([build(model.parameters())])
+
+    (model, group), (other, resumed) = made(), made()
+    stepped(group, model, 3)
+    other.load_state_dict(model.state_dict())
+    resumed.load_state_dict(copy.deepcopy(group.state_dict()))
+    stepped(group, model, 2)
+    stepped(resumed, other, 2)
+    for mine, expected in zip(other.parameters(), model.parameters(), strict=True):
+        assert torch.equal(mine, expected)
 
 
 @pytest.mark.parametrize("name", ["muon", "adam"])
