@@ -87,9 +87,6 @@ def imported(name: str, folder: Path = Path()) -> str:
         if name.endswith(".py") and (folder / name).is_file():
             known = " or ".join(f"{name}:{each}" for each in _classes(folder / name))
             raise UsageError(f"{name} needs the name of a class in it: {known or 'it has none'}")
-        if name in ENCODINGS:
-            # An encoding of another distribution is imported when it is named.
-            ENCODINGS[name]
         return name
     file = folder / match["file"]
     module = _module(file, name)

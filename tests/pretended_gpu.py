@@ -450,8 +450,9 @@ class PretendedGpu:
         setattr(owner, name, value)
 
     def _of_device(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def named(device: str, *rest: Any) -> Any:
-            return function(_NAME if device == self.type else device, *rest)
+        # torch calls some of them for the GPU without a name.
+        def named(device: str | None = None, *rest: Any) -> Any:
+            return function(_NAME if device in (None, self.type) else device, *rest)
 
         return named
 

@@ -97,7 +97,7 @@ def _coordinate_fit(
         if number not in range(1, _MAX_DIMS + 1):
             raise ValueError(f"{name} is {number!r}, not 1 to {_MAX_DIMS}")
     encoder, network = make_coordinate_model(options)
-    nn.Sequential(encoder, network).load_state_dict(weights)
+    nn.Sequential(encoder, network).eval().load_state_dict(weights)
     size = tuple(int(side) for side in model["size"])
     require_counts(**{f"side {i}": side for i, side in enumerate(size)})
     kind = ImageFit if model["kind"] == "image" else CoordinateFit

@@ -141,7 +141,7 @@ def scene_fit(
     if options.num_poses not in (0, len(poses)):
         raise ValueError(f"num_poses is {options.num_poses!r}, not the {len(poses)} of the views")
     renderer = make_renderer(options)
-    renderer.load_state_dict(weights)
+    renderer.eval().load_state_dict(weights)
     if renderer.poses is not None:
         given, poses = given_poses, renderer.found_poses(poses)
     values = dict(model["camera"])

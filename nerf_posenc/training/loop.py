@@ -200,7 +200,7 @@ def fit(
         should_stop: checked before each step, for example ``threading.Event().is_set``.
 
     Returns:
-        The same state.
+        The same state; its model is in evaluation mode, as it is for ``on_record``.
 
     Raises:
         FloatingPointError: If the loss is not finite.
@@ -226,6 +226,7 @@ def fit(
     if captured and device.type == "cuda":
         state.optimizer.make_capturable(device)
         take_step = CapturedStep(take_step, device)
+    state.model.train()
     while state.step < state.num_steps and not should_stop():
         batch = draw_batch(state.step)
         # Progress in steps or seconds, whichever limits the fit.
@@ -240,11 +241,14 @@ def fit(
         if state.step % record_every == 0 or state.step == state.num_steps:
             _record(state, started)
             if on_record is not None:
+                state.model.eval()
                 on_record(state)
+                state.model.train()
                 # Time in the callback, such as an evaluation, does not count as training.
                 started = time.perf_counter() - state.seconds
     if state.losses:
         state.seconds = time.perf_counter() - started
+    state.model.eval()
     return state
 
 

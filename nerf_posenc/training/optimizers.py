@@ -1,6 +1,5 @@
 """Optimizers for coordinate networks."""
 
-import copy
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -138,8 +137,9 @@ def _moments_of(optimizer: torch.optim.Optimizer) -> dict[str, bool]:
     group = optimizer.param_groups[0]
     probe = nn.Parameter(group["params"][0].new_ones(2, 3))
     probe.grad = torch.ones_like(probe)
-    other = copy.copy(optimizer)
-    other.state, other.param_groups = defaultdict(dict), [{**group, "params": [probe]}]
+    other = object.__new__(type(optimizer))
+    own = {"state": defaultdict(dict), "param_groups": [{**group, "params": [probe]}]}
+    other.__dict__ = vars(optimizer) | own
     other.step()
     return {name: value.shape == probe.shape for name, value in other.state[probe].items()}
 

@@ -83,7 +83,7 @@ def _write_onnx(exportable: Exportable, path: Path) -> None:
         stack.callback(logging.disable, logging.root.manager.disable)
         logging.disable(logging.WARNING)
         torch.onnx.export(
-            exportable.model.eval(),
+            exportable.model,
             tuple(exportable.inputs.values()),
             path,
             dynamo=True,

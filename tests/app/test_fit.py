@@ -203,6 +203,29 @@ def test_types_of_pixels_are_taken_as_their_values(pixels: np.ndarray[Any, Any])
     assert fit(image=low, encodings=["none"], observed=np.float32(0.5), **FEW).scores
 
 
+def test_a_model_is_scored_and_loaded_in_evaluation_mode(pixels: np.ndarray[Any, Any]) -> None:
+    class Normalized(torch.nn.Module):
+        out_dim = 2
+
+        def __init__(self, in_dim: int) -> None:
+            super().__init__()
+            self.norm = torch.nn.BatchNorm1d(in_dim, momentum=0.5)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            features: torch.Tensor = self.norm(x)
+            return features
+
+    run = fit(image=pixels, encodings=[Normalized], **dict(FEW, steps=40))
+    model = run.model("Normalized")
+    assert isinstance(model, ImageFit)
+    written = torch.as_tensor(run.reconstruction("Normalized")) / 255
+    assert float((model.render() - written).abs().max()) <= 0.5 / 255 + 1e-5
+    # A point has the same color in any company.
+    x = torch.rand(40, 2) - 0.5
+    torch.testing.assert_close(model(x[:7]), model(x)[:7])
+    ENCODINGS.pop("Normalized")
+
+
 def test_random_constants_of_a_class_are_those_of_the_saved_fit() -> None:
     class Drawn(Encoder):
         matrix: torch.Tensor
