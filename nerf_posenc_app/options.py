@@ -104,9 +104,9 @@ class Shown:
     """How the command line shows an option, if not by the name and the type of its field.
 
     Attributes:
-        name: name of the option, without dashes; empty for that of the field.
-        values: its values in the help; empty for those of the type.
-        text: its help; empty for the text below the field.
+        name: name of the option without its dashes; if empty, the name of the field is used.
+        values: its values as the help shows them; if empty, they are taken from the type.
+        text: its help; if empty, the text below the field is used.
         is_positional: whether it is given by its place instead of its name.
     """
 

@@ -197,7 +197,7 @@ def fit_samples(
     network = MLP(encoder.out_dim, values.shape[1], width=_WIDTH, depth=_DEPTH, generator=generator)
     model = nn.Sequential(encoder, network).to(points.device)
     network.start_at(values.mean(0))
-    average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(recipe.ema_decay))
+    average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(recipe.ema_decay)).eval()
     optimizer = muon(model, hidden_matrices(network), lr=recipe.lr, adam_lr=recipe.adam_lr)
     fit(
         FitState(model, optimizer, num_steps),

@@ -70,7 +70,7 @@ def require_tensor(x: object, name: str) -> None:
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> str:
-    """Message for a name that there is not, with those that are nearest to it.
+    """Message for an unknown name, with the names that are spelled most like it.
 
     Examples:
         >>> unknown_name("preset", "nerfstudo", ["barf", "nerfstudio"])

@@ -17,7 +17,7 @@ from tests.optional import needs
 
 
 def coordinates(in_dim: int) -> Callable[..., Tensor]:
-    """Points in [-1, 1] away from the kinks of grids and waves."""
+    """Points in [-1, 1] away from the nodes of the grids, where they have kinks."""
 
     def draw(*batch: int) -> Tensor:
         generator = torch.Generator().manual_seed(11)

@@ -22,7 +22,7 @@ def test_a_grid_of_a_small_image_ends_at_its_pixels(pixels: int) -> None:
 
 
 @pytest.mark.parametrize("finest", [16, 100, 1024])
-def test_the_last_level_has_a_node_per_sample(finest: int) -> None:
+def test_the_finest_level_has_a_vertex_per_sample(finest: int) -> None:
     grid = hash_grid(2, finest)
     assert grid.resolutions[-1] == pytest.approx(finest, abs=1)
     assert grid.resolutions[0] == 16

@@ -118,7 +118,7 @@ def _error(kind: Any, name: FitName, config: ImageOptions) -> float:
     problem = kind.problem(model.to(device), description, config)
     average: nn.Module = model
     if problem.ema_decay is not None:
-        average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(problem.ema_decay))
+        average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(problem.ema_decay)).eval()
 
     def after_step(_: FitState) -> None:
         if isinstance(average, AveragedModel):
