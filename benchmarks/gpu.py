@@ -21,7 +21,7 @@ import torch
 import torch._functorch.config
 from torch import Tensor, nn
 
-import train_fit
+import nerf_posenc_app
 from benchmarks.radiance import FIELDS
 from benchmarks.timing import machine
 from nerf_posenc import FourierEncoder, HashGridEncoder
@@ -36,7 +36,7 @@ from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.cuda_graph import CapturedStep
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.loop import FitState, fit, mse, predict
-from scenes import open_image, open_scene
+from nerf_posenc_app.data import open_image, open_scene
 
 # README of tiny-cuda-nn (RTX 3090, read off its plot): training samples per second by width and
 # batch, fully fused network without an encoding.
@@ -235,7 +235,7 @@ def time_to(
     decibel: float, device: torch.device, size: int, most: float
 ) -> Iterator[dict[str, Any]]:
     """Seconds until a whole image of ``size`` x ``size`` reaches ``decibel``."""
-    image = open_image("astronaut").resized(size)
+    image = open_image("cat").resized(size)
     x = image.coordinates.reshape(-1, 2).to(device)
     y = image.rgb.reshape(-1, 3).to(device)
     print(f"\n{'image':<26} {'steps':>8} {'seconds':>8}  to {decibel:g} dB")
@@ -311,7 +311,7 @@ def grids(
 
 def scene(device: torch.device, folder: str, size: int, seconds: float) -> Iterator[dict[str, Any]]:
     """PSNR of the test views of a scene after a while, by ``--field auto``."""
-    fitted = train_fit.fit(
+    fitted = nerf_posenc_app.fit(
         scene=folder, size=size, field="auto", seconds=seconds, device=str(device), quiet=True
     )
     yield dict(scene=folder, size=size, seconds=seconds, scores=fitted.scores)

@@ -44,9 +44,9 @@ from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.devices import computes_bfloat16, keep_freed_memory, pick_device
 from nerf_posenc.training.loop import FitState, fit
 from nerf_posenc.training.optimizers import OptimizerGroup, adam
-from scenes import open_scene
-from scenes.builtin.analytic import BUILT_IN
-from scenes.builtin.quadrature import render_exactly
+from nerf_posenc_app.data import open_scene
+from nerf_posenc_app.data.formulas.quadrature import render_exactly
+from nerf_posenc_app.data.shipped import module_of, shipped
 
 FIELDS = {
     "mlp": FieldOptions("fourier", field="mlp"),
@@ -215,7 +215,10 @@ def poses(count: int, kind: str, shift: float) -> Tensor:
 
 def capture(kind: str, size: int, num_train: int = 48, num_test: int = 8) -> Scene:
     """Render the built-in spheres with their surroundings, all pixels opaque."""
-    camera, medium = Camera.from_angle(size, size, 0.9), BUILT_IN["spheres"]()
+    camera, medium = (
+        Camera.from_angle(size, size, 0.9),
+        module_of(shipped("scene")["spheres"]).medium(),
+    )
 
     def views(at: Tensor, name: str) -> Views:
         rays = Rays.cat(camera_rays(camera, pose, background=0.0) for pose in at)

@@ -41,7 +41,7 @@ from nerf_posenc.training.encoding_recipe import EncoderDescription
 from nerf_posenc.training.loop import FitState, fit, predict
 from nerf_posenc.training.optimizers import OptimizerGroup, adam
 from nerf_posenc.training.recipes import NETWORKS
-from scenes import open_image
+from nerf_posenc_app.data import open_image
 
 LEVELS = (25, 30, 35)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from docs.naive import requirements_table
 from nerf_posenc.images import resize_area
-from scenes import open_image
+from nerf_posenc_app.data import open_image
 
 FOLDER = Path(__file__).parent / "article"
 PAGE = Path(__file__).parent / "article.html"

@@ -11,11 +11,12 @@ from torch import Tensor
 
 import nerf_posenc as ne
 from docs.naive import binary_codes, index_codes, normalized_index_codes
+from nerf_posenc.core import coarse_to_fine_weight
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.training.loop import FitState, fit, predict
 from nerf_posenc.training.optimizers import adam
-from scenes import open_image
+from nerf_posenc_app.data import open_image
 
 IMAGES = Path(__file__).parent / "images"
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
@@ -146,7 +147,7 @@ def coordinates() -> None:
         vmax=1,
     )
     progress = torch.stack(
-        [ne.core.coarse_to_fine_weight(10, p) for p in torch.linspace(0, 1, 100).tolist()]
+        [coarse_to_fine_weight(10, p) for p in torch.linspace(0, 1, 100).tolist()]
     )
     heat(
         axes[2],

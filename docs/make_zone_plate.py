@@ -14,10 +14,10 @@ from torch import Tensor
 from nerf_posenc import grid_positions
 from nerf_posenc.metrics import psnr
 from nerf_posenc.training.recipes import default_bands
+from nerf_posenc_app import fit
+from nerf_posenc_app.data import open_image
 from nerf_posenc_app.report.images import webp_url
 from nerf_posenc_app.report.template import own_template
-from scenes import open_image
-from train_fit import fit
 
 PAGE = Path(__file__).parent / "zone_plate.html"
 TEMPLATE = Path(__file__).parent / "article" / "zone_plate.html.j2"
@@ -36,7 +36,7 @@ def plate_at(side: int) -> Tensor:
 
 def shown_fits() -> list[dict[str, Any]]:
     """The plate by each number of bands, at `SCALE` times its pixels, and its scores."""
-    plate = open_image("zone-plate", pattern_size=SIZE)
+    plate = open_image("zone-plate", size=SIZE)
     truth = plate_at(SCALE * SIZE)
     with tempfile.TemporaryDirectory() as folder:
         run = fit(

@@ -1,21 +1,22 @@
 """The program: fits of images, scenes and other kinds of data, and what is made of them.
 
-`cli` reads a command line, `runs` makes a run of it, `kinds` has what is particular to the data,
-`report` writes the page.
+`fit` runs it from Python. `cli` reads a command line, `runs` makes a run of it, `kinds` has what is
+particular to the data, `data` reads files, and `report` writes the page.
 """
 
 import importlib.util
+import sys
 from pathlib import Path
 
-import scenes
-from nerf_posenc.plugins import how_to_install
+from nerf_posenc.lazy import lazy_exports
+from nerf_posenc_app.plugins import how_to_install
 
 for _package in ("imageio", "jinja2", "safetensors", "tqdm"):
     if importlib.util.find_spec(_package) is None:
-        raise ImportError(f"train_fit.py needs {_package}: {how_to_install('app')}")
+        _message = f"train_fit.py needs {_package}: {how_to_install('app')}"
+        # The command of a bare installation ends with one line, not with a traceback.
+        if Path(sys.argv[0]).stem in ("nerf-posenc", "train_fit"):
+            sys.exit(_message)
+        raise ImportError(_message)
 
-# If the user's project has a package `scenes` that was imported first, our modules are
-# found beside its own.
-_own = str(Path(__file__).parent.parent / "scenes")
-if _own not in scenes.__path__:
-    scenes.__path__ = [*scenes.__path__, _own]
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

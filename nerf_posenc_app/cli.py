@@ -11,14 +11,14 @@ from typing import Any
 import torch
 
 from nerf_posenc import __version__
-from nerf_posenc.plugins import PluginError, how_to_install
 from nerf_posenc.training.devices import keep_freed_memory
 from nerf_posenc_app.command_line import HELP, read
 from nerf_posenc_app.commands import COMMANDS, COMPANION
-from nerf_posenc_app.kinds import KINDS, options_of_kinds, require_data, require_installed
+from nerf_posenc_app.kinds import KINDS, options_of_kinds, require_installed, with_data
 from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import PROGRAM, CommonOptions, UsageError, command_words, require
 from nerf_posenc_app.own_encodings import with_own_encodings
+from nerf_posenc_app.plugins import PluginError, how_to_install
 from nerf_posenc_app.runs.batch import run_many
 from nerf_posenc_app.runs.failures import is_out_of_memory
 from nerf_posenc_app.runs.resume import options_of_resume, resume
@@ -60,8 +60,7 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
         read(CommonOptions, ["--help"], description=_description())
     kind = KINDS[chosen[0] if chosen else "image"]
     options = read(kind.Options, arguments, command=f"--{kind.name}", others=options_of_kinds)
-    options = with_own_encodings(options, Path())
-    require_data(kind, options)
+    options = with_data(kind, with_own_encodings(options, Path()))
     options.check()
     return kind, options
 

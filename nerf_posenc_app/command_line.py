@@ -8,6 +8,7 @@ import argparse
 import ast
 import contextlib
 import inspect
+import os
 import re
 import shutil
 import textwrap
@@ -196,6 +197,8 @@ def read(
             another type.
         SystemExit: After the help is printed.
     """
+    # A shell leaves the ~ of --image=~/photo.jpg as it is.
+    arguments = [re.sub("^((?:--[^=]+=)?)(~.*)", _with_home, word) for word in arguments]
     program = f"{PROGRAM} {command}".strip()
     options = _options(declared)
     if HELP & {*arguments}:
@@ -216,6 +219,10 @@ def read(
     if not isinstance(declared, type):
         require_ranges(declared, values)
     return declared(**values)
+
+
+def _with_home(match: re.Match[str]) -> str:
+    return match[1] + os.path.expanduser(match[2])
 
 
 def _refusal(word: str, declared: Any, others: Mapping[str, type]) -> str:

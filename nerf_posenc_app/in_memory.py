@@ -18,7 +18,8 @@ class InMemory(str):
     """Data that Python holds, where an option otherwise names a file.
 
     It is a string, so that options, messages and pages treat it as the name of a file: it reads
-    ``array (512, 512, 3)``. A field of options that takes it is annotated with this class.
+    ``array (512, 512, 3)``, or ``mine.py`` if that file made them. A field of options that takes it
+    is annotated with this class.
 
     Attributes:
         values: the data: an array, a tensor, a tuple of both and numbers, or an object with a
@@ -27,9 +28,9 @@ class InMemory(str):
 
     values: Any
 
-    def __new__(cls, values: Any) -> InMemory:
-        """Name data by their type and shape."""
-        made = super().__new__(cls, _described(values))
+    def __new__(cls, values: Any, text: str | None = None) -> InMemory:
+        """Name data by a text; None for their type and shape."""
+        made = super().__new__(cls, _described(values) if text is None else text)
         made.values = values
         return made
 
@@ -37,8 +38,8 @@ class InMemory(str):
         # `dataclasses.asdict` copies the values of fields; the data need no second copy.
         return self
 
-    def __getnewargs__(self) -> tuple[Any]:
-        return (self.values,)
+    def __getnewargs__(self) -> tuple[Any, str]:  # type: ignore[override]
+        return self.values, str(self)
 
     def save(self, folder: Path, option: str) -> None:
         """Write the data for a resumed run.
@@ -54,14 +55,14 @@ class InMemory(str):
         save_checkpoint(folder / f"{option}{_SUFFIX}", {"values": _as_tensors(values)})
 
     @classmethod
-    def load(cls, folder: Path, option: str) -> InMemory:
-        """Read data that `save` wrote; a mapping for objects.
+    def load(cls, folder: Path, option: str, text: str) -> InMemory:
+        """Read data that `save` wrote, which ``text`` names; a mapping for objects.
 
         Raises:
             CheckpointError: If the file is damaged.
             OSError: If it cannot be read.
         """
-        return cls(load_checkpoint(folder / f"{option}{_SUFFIX}")["values"])
+        return cls(load_checkpoint(folder / f"{option}{_SUFFIX}")["values"], text)
 
 
 def _as_tensors(values: Any) -> Any:

@@ -7,6 +7,7 @@ kind has resolved what depends on the data, the same object is the complete conf
 import difflib
 import importlib.util
 import math
+import os
 import re
 import sys
 import typing
@@ -16,10 +17,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Optional, TypeVar
 
 from nerf_posenc.core.checks import unknown_name
-from nerf_posenc.plugins import how_to_install
 from nerf_posenc.training.recipes import OPTIMIZERS
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.json_values import from_json
+from nerf_posenc_app.plugins import how_to_install
 from nerf_posenc_app.terminal import say
 
 SCRIPT = "train_fit.py"
@@ -334,7 +335,7 @@ def from_values(
             # A number is a word of the command line: observed=0.1.
             value = value.item() if getattr(value, "ndim", None) == 0 else value
             is_word = isinstance(value, str | Path | int | float) and value is not True
-            values[field] = str(value) if is_word else InMemory(value)
+            values[field] = os.path.expanduser(str(value)) if is_word else InMemory(value)
             continue
         try:
             values[field] = from_json(hints[field], _plain(value), option)

@@ -6,15 +6,12 @@ very call: a saved run names its encodings and their files, and never imports th
 
 import ast
 import hashlib
-import importlib.util
 import inspect
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeVar
 
 import torch
@@ -24,6 +21,8 @@ from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.training.checkpoints import bytes_of
 from nerf_posenc.training.encoding_recipe import EncoderDescription, as_recipe
 from nerf_posenc.training.recipes import ENCODINGS, NETWORKS, EncodingRecipe, NetworkRecipe
+from nerf_posenc_app.data.errors import SceneError
+from nerf_posenc_app.data.shipped import module_of
 from nerf_posenc_app.options import CommonOptions, UsageError
 
 _NAMED = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
@@ -89,7 +88,10 @@ def imported(name: str, folder: Path = Path()) -> str:
             raise UsageError(f"{name} needs the name of a class in it: {known or 'it has none'}")
         return name
     file = folder / match["file"]
-    module = _module(file, name)
+    try:
+        module = module_of(file, f"nerf_posenc_encodings_{file.stem}")
+    except SceneError as error:
+        raise UsageError(f"{name}: {error}") from error
     value: Any = getattr(module, match["name"], None)
     if not _is_encoding(value):
         known = ", ".join(
@@ -252,19 +254,3 @@ def _try(
         except Exception as error:
             problems.append(f"{type(error).__name__}: {error}")
     raise UsageError(f"{given}: {name} {failure}: {problems[0].splitlines()[0]}")
-
-
-def _module(file: Path, given: str) -> ModuleType:
-    """Import a file."""
-    key = f"nerf_posenc_encodings_{file.stem}"
-    spec = importlib.util.spec_from_file_location(key, file)
-    if spec is None or spec.loader is None or not file.is_file():
-        raise UsageError(f"{given}: there is no file {file}")
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses look up the names of their annotations here.
-    sys.modules[key] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise UsageError(f"{given}: {type(error).__name__}: {error}") from error
-    return module

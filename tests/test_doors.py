@@ -1,4 +1,4 @@
-"""Files are listed, written and run, and lines printed, in a few places that guard it."""
+"""Files are written and run, and lines printed, in a few places that guard it."""
 
 import ast
 import errno
@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from nerf_posenc.training.checkpoints import replacing
-from scenes.errors import SceneError
-from scenes.inside import files_in
 from tests.test_structure import sources, tree
 
 PARTIAL = "writes to a hidden folder or file, which `replacing` or `publishing` gives it"
@@ -16,20 +14,6 @@ COPY = "keeps captures, which are locked and renamed when they are whole"
 
 # What may be called where, with the reason where it is not the door itself.
 DOORS: dict[frozenset[str], dict[str, str]] = {
-    frozenset({"iterdir", "glob", "rglob", "scandir", "listdir"}): {
-        "scenes.inside": "the door: no link leads out of a folder",
-        "scenes.reading.worker": "counts bytes and removes its own arrays",
-        "scenes.posed.colmap": "looks for models, each file of which is then checked",
-        "scenes.posed.colmap_reader": "copies a model that was checked",
-        "scenes.posed.folders": "compares names; what is found is then checked",
-        "scenes.posed.masks": "compares names of folders, which are then checked",
-        "nerf_posenc_app.commands.render": "looks for a free name",
-        "nerf_posenc_app.runs.folder": "the door of run folders: no link is followed",
-        "nerf_posenc_app.runs.saved": "looks whether there are runs",
-        "nerf_posenc_app.runs.saved_fits": "finds checkpoints, which are read as such alone",
-        "nerf_posenc_audit.libraries": "lists the sources of an installed library",
-        "nerf_posenc_audit.mlx_models": "lists the sources of an installed library",
-    },
     frozenset(
         {"write_text", "write_bytes", "mkdir", "rename", "touch", "rmtree", "unlink", "imwrite"}
         | {"symlink_to", "makedirs", "tofile"}
@@ -43,7 +27,7 @@ DOORS: dict[frozenset[str], dict[str, str]] = {
                 "nerf_posenc_app.runs.saved",
                 "nerf_posenc_kinds.audio",
                 "nerf_posenc_kinds.sound_report",
-                "scenes.reading.hdr",
+                "nerf_posenc_app.data.reading.hdr",
             ],
             PARTIAL,
         ),
@@ -51,13 +35,13 @@ DOORS: dict[frozenset[str], dict[str, str]] = {
             [f"nerf_posenc_app.commands.{name}" for name in ("comparison", "export", "render")],
             "creates the folder that was asked for, and encodes in memory",
         ),
-        "scenes.posed.colmap_reader": "copies a model into a temporary folder of its own",
+        "nerf_posenc_app.data.posed.colmap_reader": "copies a model into a temporary folder",
         "nerf_posenc_kinds.data.captures": COPY,
         "nerf_posenc_kinds.data.room": COPY,
         "nerf_posenc_kinds.photos": COPY,
     },
     frozenset({"exec_module", "exec", "eval_code", "load_module", "run_path"}): {
-        "nerf_posenc_app.own_encodings": "the door: files that the user names with their encoding"
+        "nerf_posenc_app.data.shipped": "the door: files that the user names, and those that ship"
     },
     frozenset({"print"}): {
         "nerf_posenc_app.terminal": "the door: controls are replaced",
@@ -88,21 +72,6 @@ OWN = {name.split(".")[0] for name in sources()}
 def test_files_and_the_terminal_are_reached_by_their_doors(names: frozenset[str]) -> None:
     found = {module for module in sources() if called(module) & names}
     assert found == set(DOORS[names])
-
-
-def test_a_new_reader_follows_no_link(tmp_path: Path) -> None:
-    folder = tmp_path / "samples"
-    folder.mkdir()
-    for name in ("b.csv", "a.CSV", ".hidden.csv", "notes.txt"):
-        (folder / name).write_text("1,2")
-    (folder / "c.csv").symlink_to("b.csv")
-    assert [file.name for file in files_in(folder, (".csv",))] == ["a.CSV", "b.csv", "c.csv"]
-    (folder / "d.csv").symlink_to(Path("/etc/hostname"))
-    with pytest.raises(
-        SceneError, match=r"names a file outside itself, which is refused: .*d\.csv"
-    ):
-        files_in(folder, (".csv",))
-    assert len(files_in(folder, (".txt",))) == 1
 
 
 def full(path: Path) -> None:

@@ -12,7 +12,7 @@ from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.poses import look_at
 from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint, save_checkpoint
 from nerf_posenc.training.devices import fastest_dtype
-from scenes import open_image, open_scene
+from nerf_posenc_app.data import open_image, open_scene
 from tests.small import SMALL_RUN, SMALL_SCENE, quick_report, without_hull
 
 pytestmark = pytest.mark.usefixtures("own_folder")

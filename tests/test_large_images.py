@@ -15,13 +15,13 @@ from nerf_posenc.metrics.spectrum import spectra
 from nerf_posenc.training.batches import PixelBatches, ShuffledBatches
 from nerf_posenc.training.permutations import index_permutation
 from nerf_posenc_app.crops import most_detailed_window
+from nerf_posenc_app.data import open_image
 from nerf_posenc_app.kinds.image.image import ImageKind
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.kinds.kind import digest_of
 from nerf_posenc_app.report.images import error_map, error_scale, reduced_error
 from nerf_posenc_app.values.blocks import View
 from nerf_posenc_app.values.results import Result
-from scenes import open_image
 from tests.fits import fitted
 
 
@@ -37,7 +37,7 @@ def any_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
         "nerf_posenc.images",
         "nerf_posenc_app.crops",
         "nerf_posenc_app.report.outputs",
-        "scenes.image_files",
+        "nerf_posenc_app.data.image_files",
     ):
         monkeypatch.setattr(f"{module}.LARGE_PIXELS", 0)
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nerf_posenc_app import fit
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
-from train_fit import fit
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOK = ROOT / "docs" / "notebooks" / "tutorial.ipynb"

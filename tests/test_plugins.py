@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 import train_fit
-from nerf_posenc import plugins
-from nerf_posenc.plugins import PluginError, PluginTable, how_to_install
+from nerf_posenc_app import fit, plugins
 from nerf_posenc_app.commands import COMMANDS
 from nerf_posenc_app.kinds import COMPANION, KINDS
-from scenes import SAMPLES
+from nerf_posenc_app.plugins import PluginError, PluginTable, how_to_install
 
 
 def points(*named: tuple[str, str]) -> Any:
@@ -40,7 +39,7 @@ def test_a_name_of_this_project_cannot_be_taken(monkeypatch: pytest.MonkeyPatch)
         assert len(table) == 1
 
 
-@pytest.mark.parametrize("table", [KINDS, COMMANDS, SAMPLES], ids=lambda t: t.group)
+@pytest.mark.parametrize("table", [KINDS, COMMANDS], ids=lambda t: t.group)
 def test_a_row_of_another_type_is_refused(
     table: PluginTable[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,4 +78,4 @@ def test_a_kind_of_the_companion_says_what_installs_it(
     assert train_fit.main(["identify", "file.npz"]) == 2
     assert "identify is a command of nerf-posenc-more: pip install" in capsys.readouterr().err
     with pytest.raises(ValueError, match="audio is a kind of data of nerf-posenc-more"):
-        train_fit.fit(audio="phrase")
+        fit(audio="phrase")

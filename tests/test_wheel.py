@@ -62,7 +62,7 @@ def environment(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("project", "packages"),
     [
-        (ROOT, ["nerf_posenc", "nerf_posenc_app", "scenes"]),
+        (ROOT, ["nerf_posenc", "nerf_posenc_app"]),
         (
             ROOT / "more",
             [
@@ -89,7 +89,12 @@ def test_a_wheel_holds_its_packages_and_nothing_else(
         if path.is_file() and path.suffix != ".pyc"
     }
     held = {name for name in names if ".dist-info/" not in name}
-    assert held == ours | ({"train_fit.py"} if project == ROOT else set())
+    if project == ROOT:
+        scenes = (file for file in (ROOT / "scenes").iterdir() if file.is_file())
+        ours |= {"train_fit.py", *(f"nerf_posenc_app/scenes/{file.name}" for file in scenes)}
+    assert held == ours
+    # Type checkers read the annotations of every package.
+    assert {f"{package}/py.typed" for package in packages} <= held
 
 
 @pytest.mark.parametrize("order", ["ours first", "theirs first"])
@@ -114,6 +119,24 @@ def test_a_clone_that_is_installed_runs_its_own_files(tmp_path: Path) -> None:
         "nerf_posenc_app",
         "nerf_posenc",
     ]
+    # And its other folders are no packages of the environment.
+    script = (
+        "from importlib.util import find_spec; "
+        "others = ('tests', 'docs', 'examples', 'scenes', 'more'); "
+        "print([name for name in others if find_spec(name)])"
+    )
+    assert run(sys.executable, "-c", script, cwd=tmp_path) == "[]\n"
+
+
+def test_the_command_of_a_bare_installation_ends_with_one_line(wheel: Path, tmp_path: Path) -> None:
+    programs = environment(tmp_path / "env")
+    run(programs / "python", "-m", "pip", "install", "-q", "--no-deps", wheel, cwd=tmp_path)
+    done = subprocess.run(
+        [programs / "nerf-posenc", "--help"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert done.stderr.count("\n") == 1
+    assert "needs imageio: pip install" in done.stderr
 
 
 def test_an_installation_leaves_the_torch_and_the_numpy_that_are_there(
@@ -171,7 +194,7 @@ def test_the_program_runs_from_the_wheel(installed: Path, tmp_path: Path) -> Non
     assert list((here / "run" / "renders").iterdir())
     assert "usage: nerf-posenc" in run(programs / "nerf-posenc", "--help", cwd=here)
     script = (
-        "from train_fit import fit\n"
+        "from nerf_posenc_app import fit\n"
         "run = fit(image='cat', size=32, steps=3, width=8, depth=1, video=0, quiet=True)\n"
         "import nerf_posenc_app\n"
         "print(run.scores['fourier']['psnr_db'], nerf_posenc_app.__file__)\n"

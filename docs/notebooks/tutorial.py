@@ -33,7 +33,7 @@ from nerf_posenc.core.encoder import Identity
 from nerf_posenc.images import Image
 from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.radiance.volume_rendering import weights_from_density
-from scenes import open_image
+from nerf_posenc_app.data import open_image
 
 try:
     from ipywidgets import IntSlider, interact

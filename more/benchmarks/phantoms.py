@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import machine
-from train_fit import fit
+from nerf_posenc_app import fit
 
 SIDE, COUNT, PROJECTIONS = 512, 8, 20
 

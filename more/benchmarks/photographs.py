@@ -28,9 +28,9 @@ from benchmarks.radiance import RECIPES, InterleavedFit
 from benchmarks.timing import machine
 from nerf_posenc.radiance.poses import look_at
 from nerf_posenc.radiance.views import Views
+from nerf_posenc_app.data import open_scene
 from nerf_posenc_kinds.data.captures import reconstruct
 from nerf_posenc_kinds.data.room import room_camera, room_poses, take_photographs
-from scenes import open_scene
 
 WAYS = {
     "out of focus": "blurred",

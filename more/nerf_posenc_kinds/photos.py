@@ -8,6 +8,7 @@ from filelock import FileLock
 
 from nerf_posenc.radiance.build import get_field
 from nerf_posenc.radiance.views import Scene
+from nerf_posenc_app.data.scene_files import open_scene
 from nerf_posenc_app.kinds.scene.options import FieldOption, ViewsOptions
 from nerf_posenc_app.kinds.scene.scene import ViewsKind
 from nerf_posenc_app.options import UsageError
@@ -19,7 +20,6 @@ from nerf_posenc_kinds.data.captures import (
     video_photos,
 )
 from nerf_posenc_kinds.data.room import room_poses, take_photographs
-from scenes.open import open_scene
 
 ROOM = "room"
 """Built-in photographs, where no folder has that name."""

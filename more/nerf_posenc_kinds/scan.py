@@ -16,6 +16,10 @@ from nerf_posenc.fits import CoordinateFit, load_fit
 from nerf_posenc.metrics.image import psnr, psnr_from_mse
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import predict
+from nerf_posenc_app.data.arrays import shares
+from nerf_posenc_app.data.errors import SceneError
+from nerf_posenc_app.data.image_files import open_image
+from nerf_posenc_app.data.reading.worker import read_file
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import (
     CITATIONS,
@@ -37,10 +41,6 @@ from nerf_posenc_app.values.measures import Measure, TrainingScore
 from nerf_posenc_app.values.results import Result
 from nerf_posenc_kinds.slices import SLICES_PER_SECOND, gray, mean_ssim, reference, slice_blocks
 from nerf_posenc_kinds.tomography import algebraic_reconstruction, back_projection
-from scenes.errors import SceneError
-from scenes.image_files import open_image
-from scenes.in_memory import shares
-from scenes.reading.worker import read_file
 
 PHANTOM = "shepp-logan"
 

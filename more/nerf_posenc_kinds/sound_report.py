@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
+from nerf_posenc_app.data.errors import SceneError
 from nerf_posenc_app.report.figures import save_grid
 from nerf_posenc_app.report.images import color_mapped, webp_url
 from nerf_posenc_app.report.page import SECTIONS, Section
@@ -22,7 +23,6 @@ from nerf_posenc_app.values.results import Result
 from nerf_posenc_kinds.data.sounds import Sound as OpenedSound
 from nerf_posenc_kinds.data.sounds import open_sound
 from nerf_posenc_kinds.spectrogram import spectrogram
-from scenes.errors import SceneError
 
 
 @dataclass(frozen=True)

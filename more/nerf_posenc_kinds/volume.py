@@ -20,6 +20,9 @@ from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledRows
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.coordinate_model import CoordinateModel
+from nerf_posenc_app.data.arrays import shares
+from nerf_posenc_app.data.errors import SceneError
+from nerf_posenc_app.data.reading.worker import read_file
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import (
     CITATIONS,
@@ -48,9 +51,6 @@ from nerf_posenc_kinds.slices import (
     slice_blocks,
     values_at,
 )
-from scenes.errors import SceneError
-from scenes.in_memory import shares
-from scenes.reading.worker import read_file
 
 FITTED = Measure(
     "psnr_fitted_db",

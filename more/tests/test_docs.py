@@ -7,8 +7,8 @@ import pytest
 
 from docs.more_pages import site_path, with_site_links
 from more.tools import source_links
+from nerf_posenc_app.data.shipped import shipped
 from nerf_posenc_app.kinds import KINDS
-from scenes.builtin.analytic import BUILT_IN
 from tests.test_docs import PAGES as PRODUCT_PAGES
 from tests.test_docs import (
     ROOT,
@@ -87,7 +87,7 @@ def test_directives_have_a_link_to_their_source() -> None:
 @pytest.mark.parametrize("page", ALL_PAGES, ids=name_of)
 def test_scenes_of_commands_are_built_in_or_in_capitals(page: Path) -> None:
     for name in re.findall(r"--scene ([\w./<-]+)", page.read_text(encoding="utf-8")):
-        assert name in BUILT_IN or name.isupper() or name.startswith("--"), name
+        assert name in shipped("scene") or name.isupper() or name.startswith("--"), name
 
 
 def test_every_kind_of_the_companion_has_a_noun() -> None:

@@ -32,14 +32,14 @@ from more.tests.kinds.test_volume_files import made, write_nifti, write_series
 from nerf_posenc.fits import load_fit
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc_app.commands.comparison import write_comparison
+from nerf_posenc_app.data import SceneError, open_image, open_scene
+from nerf_posenc_app.data.reading.hdr import SUFFIXES, write_hdr
+from nerf_posenc_app.data.reading.worker import read_file
 from nerf_posenc_app.options import UsageError
 from nerf_posenc_kinds.data.clips import open_clip
 from nerf_posenc_kinds.data.meshes import open_shape
 from nerf_posenc_kinds.data.sounds import open_sound
 from nerf_posenc_kinds.scan import ScanKind, ScanOptions
-from scenes import SceneError, open_image, open_scene
-from scenes.reading.hdr import SUFFIXES, write_hdr
-from scenes.reading.worker import read_file
 from tests.corpora import image_corpus, scene_corpus
 
 _SECONDS, _BYTES = 10.0, 4 << 30

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from nerf_posenc.radiance.views import Scene
+from nerf_posenc_app.data import SceneError, open_image, open_scene
 from nerf_posenc_app.kinds.image.inputs import find_images
 from nerf_posenc_app.options import UsageError
 from nerf_posenc_kinds.data.captures import photo_files
@@ -22,7 +23,6 @@ from nerf_posenc_kinds.data.clips import open_clip
 from nerf_posenc_kinds.data.meshes import open_shape
 from nerf_posenc_kinds.data.sounds import open_sound
 from nerf_posenc_kinds.scan import ScanKind, ScanOptions
-from scenes import SceneError, open_image, open_scene
 
 _MESHES = (".obj", ".ply", ".off", ".glb")
 _CLIPS = (".avi", ".mp4", ".gif", ".webp")

@@ -37,7 +37,7 @@ _QUICK = ["--size", "24", *_PLAIN]
 RUNS: dict[str, list[str]] = {
     "image": ["--image", "cat", *_QUICK, "--steps", "150"],
     "held-out": ["--image", "cat", "--held-out", *_QUICK, "--steps", "120"],
-    "images": ["--images", "cat", "coffee", "rocket", *_QUICK, "--steps", "40"],
+    "images": ["--images", "cat", "star", "zone-plate", *_QUICK, "--steps", "40"],
     "sound": ["--audio", "phrase", "--duration", "0.1", *_PLAIN, "--steps", "120"],
     "scan": ["--scan", "shepp-logan", "--projections", "4", *_QUICK, "--steps", "80"],
     "clip": ["--clip", "spheres", "--size", "16", "--num-frames", "6", *_PLAIN, "--steps", "120"],

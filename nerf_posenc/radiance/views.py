@@ -217,6 +217,18 @@ class Scene:
     notes: tuple[str, ...] = ()
     center: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
+    def as_plain(self) -> dict[str, Any]:
+        """All fields as containers of tensors and numbers, as a checkpoint holds them."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**plain, "train": self.train.as_plain(), "test": self.test.as_plain()}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> "Scene":
+        """Scene of what `as_plain` returned."""
+        views = {split: Views.from_plain(plain[split]) for split in ("train", "test")}
+        tuples = {name: tuple(plain[name]) for name in ("notes", "center")}
+        return cls(**{**plain, **views, **tuples})
+
     def resized(self, longer_side: int) -> "Scene":
         """Average pixels by area until the longer side is ``longer_side``; never enlarges."""
         return replace(

@@ -41,7 +41,7 @@ _SIGMA_TO_NYQUIST = 0.09
 
 
 # Share of the Nyquist frequency that the last band may reach: one at it is constant at the samples,
-# and those beyond are noise between them (benchmarks/bands.py).
+# and those beyond are noise between them (docs/howto/choose.md).
 _BANDS_TO_NYQUIST = 0.75
 
 

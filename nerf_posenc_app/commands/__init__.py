@@ -7,7 +7,7 @@ function whose arguments are its options. It may return an exit status.
 from collections.abc import Callable
 from typing import Any
 
-from nerf_posenc.plugins import PluginTable
+from nerf_posenc_app.plugins import PluginTable
 
 
 def _as_command(value: Any) -> Callable[..., int | None]:

@@ -9,11 +9,11 @@ from typing import Annotated
 
 import torch
 
-from nerf_posenc.plugins import how_to_install
 from nerf_posenc.training.checkpoints import CheckpointError, replacing
 from nerf_posenc_app.kinds.kind import Exportable
 from nerf_posenc_app.options import POSITIONAL, UsageError
 from nerf_posenc_app.own_encodings import imported
+from nerf_posenc_app.plugins import how_to_install
 from nerf_posenc_app.runs.saved_fits import (
     find_fit,
     kind_of_fit,

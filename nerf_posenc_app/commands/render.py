@@ -13,12 +13,15 @@ import numpy.typing as npt
 import torch
 
 from nerf_posenc.images import MuLaw
-from nerf_posenc.plugins import how_to_install
 from nerf_posenc.training.checkpoints import CheckpointError, replacing
+from nerf_posenc_app.data.errors import SceneError
+from nerf_posenc_app.data.reading.hdr import SUFFIXES as HDR_SUFFIXES
+from nerf_posenc_app.data.reading.hdr import write_hdr
 from nerf_posenc_app.kinds import KINDS
 from nerf_posenc_app.kinds.kind import Kind, Rendered, RenderedFile
 from nerf_posenc_app.options import POSITIONAL, Range, UsageError
 from nerf_posenc_app.own_encodings import imported
+from nerf_posenc_app.plugins import how_to_install
 from nerf_posenc_app.report.images import WEBP_SIDE, eight_bit
 from nerf_posenc_app.report.video import has_ffmpeg, write_frames
 from nerf_posenc_app.runs.opening import resolve_device
@@ -30,9 +33,6 @@ from nerf_posenc_app.runs.saved_fits import (
     require_new,
 )
 from nerf_posenc_app.terminal import progress_bar, say, sum_up
-from scenes.errors import SceneError
-from scenes.reading.hdr import SUFFIXES as HDR_SUFFIXES
-from scenes.reading.hdr import write_hdr
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
 _VIDEOS = (".mp4", ".webp")

@@ -5,11 +5,16 @@ option that chooses it, its value a class derived from `Kind`.
 """
 
 import contextlib
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from nerf_posenc.plugins import PluginError, PluginTable, how_to_install
+from nerf_posenc_app.data.errors import SceneError
+from nerf_posenc_app.data.shipped import made_by
+from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import CommonOptions, UsageError
+from nerf_posenc_app.plugins import PluginError, PluginTable, how_to_install
 
 
 def _as_kind(value: Any) -> type[Kind[Any]]:
@@ -54,14 +59,25 @@ def options_of_kinds() -> dict[str, type[CommonOptions]]:
     return options_by_kind
 
 
-def require_data(kind: type[Kind[Any]], options: CommonOptions) -> None:
-    """Check that the option of a kind names data that is on this machine.
+def with_data(kind: type[Kind[Any]], options: CommonOptions) -> CommonOptions:
+    """Check that the option of a kind names data that is on this machine, and run a FILE.py.
+
+    A file of code makes the data by a function with the name of the kind, which is given
+    ``--size``. What it makes is held as `fit` holds arrays, so that a resumed run needs no code.
 
     Raises:
-        UsageError: If it is empty, or an address.
+        UsageError: If the option is empty, or an address, or the file fails.
     """
     data = getattr(options, kind.name)
     if data == "":
         raise UsageError(f"--{kind.name} needs a path or a name")
     if str(data).startswith(("http://", "https://")):
         raise UsageError(f"--{kind.name} {data}: download it first, and give the path of the file")
+    if isinstance(data, InMemory) or not data.endswith(".py") or not Path(data).is_file():
+        return options
+    try:
+        values = made_by(Path(data), kind.name, getattr(options, "size", None))
+    except SceneError as error:
+        raise UsageError(f"--{kind.name} {error}") from error
+    changed: dict[str, Any] = {kind.name: InMemory(values, data)}
+    return replace(options, **changed)

@@ -15,8 +15,8 @@ from PIL import Image
 from torch import Tensor
 
 from nerf_posenc.images import LARGE_PIXELS, reduce_rows, to_eight_bits, unit_range
-from scenes.errors import SceneError
-from scenes.reading.worker import read_image
+from nerf_posenc_app.data.errors import SceneError
+from nerf_posenc_app.data.reading.worker import read_image
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Shaped

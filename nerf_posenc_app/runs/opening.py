@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from nerf_posenc.training.devices import describe, pick_device
+from nerf_posenc_app.data.errors import SceneError
 from nerf_posenc_app.json_values import as_json
 from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import NOT_COMPARED, CommonOptions, UsageError, require, require_ranges
@@ -20,7 +21,6 @@ from nerf_posenc_app.runs.tensorboard import tensorboard_log
 from nerf_posenc_app.runs.train import Watcher
 from nerf_posenc_app.terminal import say, warning_once
 from nerf_posenc_app.values.names import SEED, FitName
-from scenes.errors import SceneError
 
 
 def resolve_device(name: str) -> torch.device:

@@ -121,7 +121,8 @@ def _saved_options(run: Path, state: RunState) -> tuple[type[Kind[Any]], CommonO
         # Only names of options: another text could lead out of the run folder.
         if unknown := set(state.in_memory) - {field.name for field in fields(options)}:
             raise ValueError(f"in_memory names no option: {', '.join(sorted(unknown))}")
-        held = {name: InMemory.load(run / DATA, name) for name in state.in_memory}
+        texts = {name: str(getattr(options, name)) for name in state.in_memory}
+        held = {name: InMemory.load(run / DATA, name, text) for name, text in texts.items()}
         options = replace(options, **held)
         options.check()
     except (UsageError, ValueError, ImportError, OSError, CheckpointError) as error:

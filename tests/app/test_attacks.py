@@ -26,7 +26,12 @@ from PIL import Image
 import train_fit
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
+from nerf_posenc_app import FittedRun
 from nerf_posenc_app.commands.compare import _new_page, compare
+from nerf_posenc_app.data import SceneError, open_image, open_scene
+from nerf_posenc_app.data.posed.camera_path import open_cameras
+from nerf_posenc_app.data.posed.folders import ImageFinder
+from nerf_posenc_app.data.reading import worker
 from nerf_posenc_app.kinds.kind import Rendered
 from nerf_posenc_app.report.tables import as_csv
 from nerf_posenc_app.runs.batch import _digest
@@ -39,10 +44,6 @@ from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
-from scenes import SceneError, open_image, open_scene
-from scenes.posed.camera_path import open_cameras
-from scenes.posed.folders import ImageFinder
-from scenes.reading import worker
 from tests.optional import needs
 from tests.small import SMALL_RUN, quick_report
 
@@ -268,7 +269,7 @@ def test_nothing_that_a_run_says_reaches_the_terminal_raw(
     assert train_fit.main(["compare", str(folder), str(folder)]) in (0, 2)
     assert train_fit.main(["compare", str(folder)]) == 0
     assert train_fit.main(["render", str(folder)]) == 0
-    print(repr(train_fit.FittedRun(folder)))
+    print(repr(FittedRun(folder)))
     said = capsys.readouterr()
     text = (said.out + said.err).replace("\n", "")
     assert text.isprintable()

@@ -14,7 +14,7 @@ import train_fit
 from nerf_posenc.fits import ImageFit, SceneFit, load_fit
 from nerf_posenc.training.devices import fastest_dtype
 from nerf_posenc_app.commands.render import _write_large_png
-from scenes import open_image
+from nerf_posenc_app.data import open_image
 from tests.optional import needs
 from tests.small import SMALL_RUN, SMALL_SCENE, quick_report, without_hull
 

@@ -15,9 +15,9 @@ import train_fit
 from nerf_posenc.fits import SceneFit, load_fit
 from nerf_posenc.radiance.poses import align_poses, look_at, pose_difference
 from nerf_posenc.radiance.proposals import ProposalRenderer
+from nerf_posenc_app.data import open_scene
 from nerf_posenc_app.kinds.scene.options import SceneOptions
 from nerf_posenc_app.kinds.scene.scene import SceneKind
-from scenes import open_scene
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 

@@ -2,11 +2,13 @@
 
 import contextlib
 import dataclasses
+import gc
 import html
 import inspect
 import json
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,13 +27,14 @@ from nerf_posenc.radiance import Camera, Views
 from nerf_posenc.radiance.views import SurfacePoints
 from nerf_posenc.training import ENCODINGS
 from nerf_posenc.training.checkpoints import CheckpointError
+from nerf_posenc_app import FittedRun, fit
+from nerf_posenc_app.data import open_image, open_scene
+from nerf_posenc_app.data.formulas.quadrature import hemisphere_poses
+from nerf_posenc_app.data.image_files import image_in_memory
+from nerf_posenc_app.data.scene_files import scene_in_memory
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.options import CommonOptions
-from scenes import analytic_scene, open_image
-from scenes.builtin.quadrature import hemisphere_poses
-from scenes.in_memory import image_in_memory, scene_in_memory
 from tests.own_packages import require_both_importable
-from train_fit import FittedRun, fit
 
 FEW: dict[str, Any] = dict(steps=3, width=8, depth=1, batch_size=64, video=0, quiet=True)
 
@@ -107,6 +110,24 @@ def test_fits_run_in_threads_and_leave_the_streams_alone(pixels: np.ndarray[Any,
     assert (sys.stdout, sys.stderr) == streams
 
 
+def test_a_run_without_a_folder_leaves_none(
+    pixels: np.ndarray[Any, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    run = fit(image=pixels, encodings=["fourier"], **FEW)
+    model = run.model("fourier")
+    assert (run.folder / "report.html").is_file()
+    del run
+    gc.collect()
+    with pytest.raises(ValueError, match="leaves no pixel"):
+        fit(image=pixels, mask=np.zeros(pixels.shape[:2]), **FEW)
+    assert [path.name for path in tmp_path.rglob("*")] == ["here", "temporary"]
+    assert model.step == FEW["steps"]
+
+
 def test_a_run_gives_its_models_and_its_page(pixels: np.ndarray[Any, Any]) -> None:
     run = fit(image=pixels, encodings=["fourier"], out="run", **FEW)
     model = run.model("fourier")
@@ -152,7 +173,7 @@ def test_posed_views_keep_every_field(channels: int, dtype: torch.dtype) -> None
     )
     held = InMemory(views)
     held.save(Path(), "scene")
-    for values in (views, InMemory.load(Path(), "scene").values):
+    for values in (views, InMemory.load(Path(), "scene", "views").values):
         scene = scene_in_memory(values)
         for part, numbers in ((scene.test, [0, 8]), (scene.train, [1, 2, 3, 4, 5, 6, 7, 9])):
             for field in dataclasses.fields(Views):
@@ -269,7 +290,7 @@ def test_a_class_that_is_defined_anew_is_not_the_one_of_an_older_run() -> None:
 
 
 def test_views_in_memory_are_fitted_under_their_masks() -> None:
-    views = analytic_scene("spheres", size=12).train
+    views = open_scene("spheres", size=12).train
     masks = torch.ones(len(views), 12, 12, dtype=torch.bool)
     masks[:, :4] = False
     run = fit(
@@ -344,7 +365,7 @@ def test_a_class_of_a_file_is_an_encoding(tmp_path: Path) -> None:
         "    def forward(self, x):\n"
         "        return x**3\n"
     )
-    script = "from train_fit import fit; from cubes import Cubes\n"
+    script = "from nerf_posenc_app import fit; from cubes import Cubes\n"
     script += f"run = fit(image='cat', size=24, encodings=['none', Cubes], **{FEW})\nprint(run)"
     words = [sys.executable, "-c", script]
     paths = f"{tmp_path}:{Path(train_fit.__file__).parent}"

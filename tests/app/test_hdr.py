@@ -11,9 +11,10 @@ import torch
 import train_fit
 from nerf_posenc.fits import ImageFit
 from nerf_posenc.images import Image, MuLaw
-from scenes import SceneError, open_image
-from scenes.image_files import stored_pixels
-from scenes.reading.hdr import read_hdr, write_hdr
+from nerf_posenc_app import FittedRun
+from nerf_posenc_app.data import SceneError, open_image
+from nerf_posenc_app.data.image_files import stored_pixels
+from nerf_posenc_app.data.reading.hdr import read_hdr, write_hdr
 from tests.corpora import tiff_of
 from tests.optional import needs
 
@@ -109,7 +110,7 @@ def test_a_run_scores_and_renders_linear_light(
     path = written(".npy", linear)
     arguments = ["--image", str(path), "--encodings", "fourier", "--bands", "3", *FEW]
     assert train_fit.main([*arguments, "--out", "run"]) == 0
-    run = train_fit.FittedRun("run")
+    run = FittedRun("run")
     assert set(run.scores["fourier"]) == {"mu_psnr_db", "rmse_stops", "ssim"}
     fit = run.model("fourier")
     assert isinstance(fit, ImageFit)
@@ -138,7 +139,7 @@ def test_images_with_different_measures_are_not_averaged_together(
     text = Path("run/table.txt").read_text()
     means = {line.split()[2]: line for line in text.splitlines() if line.startswith("mean of")}
     scores = {
-        name: train_fit.FittedRun(f"run/{folder}").scores["fourier"]
+        name: FittedRun(f"run/{folder}").scores["fourier"]
         for name, folder in {"a": "000-light0", "b": "001-light1", "c": "002-cat"}.items()
     }
     light = [scores[name]["mu_psnr_db"] for name in "ab"]

@@ -93,7 +93,7 @@ def test_no_memory_for_an_image_is_one_line(
     def no_memory(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("scenes.image_files.read_image", no_memory)
+    monkeypatch.setattr("nerf_posenc_app.data.image_files.read_image", no_memory)
     PIL.Image.fromarray(pixels(4, 4).numpy()).save("a.png")
     assert train_fit.main(["--image", "a.png"]) == 1
     error = capsys.readouterr().err

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from nerf_posenc.radiance.views import Views
+from nerf_posenc_app.data import open_scene
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.image.image import ImageKind
 from nerf_posenc_app.kinds.image.options import ImageOptions
@@ -20,7 +21,6 @@ from nerf_posenc_app.kinds.scene.options import SceneOptions
 from nerf_posenc_app.kinds.scene.scene import SceneKind
 from nerf_posenc_app.options import CommonOptions, CoordinateOptions
 from nerf_posenc_app.runs.train import begin_fit
-from scenes import analytic_scene, open_scene
 from tests.corpora import scene_corpus
 
 SIZE = (24, 20)  # width, height
@@ -150,7 +150,7 @@ def scene_options(scene: Any, **changes: Any) -> SceneOptions:
 def test_neutral_values_of_a_scene_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene = analytic_scene("spheres", size=12).train
+    scene = open_scene("spheres", size=12).train
     views = replace(scene, pixels=scene.pixels[..., :3].contiguous())
     opaque = torch.ones(*views.pixels.shape[:3], 1, dtype=views.pixels.dtype)
     opaque = opaque if views.pixels.is_floating_point() else 255 * opaque

@@ -19,13 +19,13 @@ from nerf_posenc.fits import ImageFit, load_fit
 from nerf_posenc.metrics import psnr
 from nerf_posenc.networks import MLP, siren
 from nerf_posenc.training.coordinate_model import CoordinateModel
+from nerf_posenc_app.data import open_image
 from nerf_posenc_app.report.networks import described, pack, why_not
 from nerf_posenc_app.report.packed_weights import TOLERANCE, linear_layers, pack_fit, weight_rows
 from nerf_posenc_app.report.page import write_page
 from nerf_posenc_app.values.blocks import Evaluation, Network, View
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
-from scenes import open_image
 from tests.app.test_page import about
 from tests.browsers import CHROMIUM, needs_chromium
 from tests.small import SMALL_RUN

@@ -14,11 +14,11 @@ from nerf_posenc.images import Image
 from nerf_posenc.metrics.image import psnr, ssim
 from nerf_posenc.training.batches import PixelBatches
 from nerf_posenc.training.loop import weighted_mse
+from nerf_posenc_app import fit
 from nerf_posenc_app.kinds.image.image import ImageKind
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.values.blocks import View
 from tests.fits import fit_alone
-from train_fit import fit
 
 FEW: dict[str, Any] = dict(steps=20, width=16, depth=1, video=0, quiet=True)
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import train_fit
+from nerf_posenc_app import FittedRun, fit
 from tests.small import SMALL_RUN, write_noise
 
 pytestmark = pytest.mark.usefixtures("own_folder", "no_report")
@@ -24,16 +25,16 @@ def test_repetitions_are_the_fits_of_their_seeds_and_the_table_has_their_mean() 
     repeated = scores("repeated", "--seeds", "2", "--seed", "5")
     alone = [scores(f"seed-{seed}", "--seed", str(seed)) for seed in (5, 6)]
     assert [fit["name"] for fit in repeated] == ["none", "gaussian"]
-    for i, fit in enumerate(repeated):
+    for i, row in enumerate(repeated):
         expected = [run[i]["psnr_db"] for run in alone]
-        assert [seed["psnr_db"] for seed in fit["by_seed"]] == expected
-        assert fit["psnr_db"] == pytest.approx(sum(expected) / 2)
+        assert [seed["psnr_db"] for seed in row["by_seed"]] == expected
+        assert row["psnr_db"] == pytest.approx(sum(expected) / 2)
     assert len({fit["psnr_db"] for fit in repeated[1]["by_seed"]}) == 2
 
 
 def test_repetitions_are_resumed_and_models_are_of_the_first_seed() -> None:
     write_noise()
-    run = train_fit.fit(
+    run = fit(
         image="noise.png", steps=4, width=8, depth=1, encodings=["none"], num_seeds=2, quiet=True
     )
     assert run.model("none").step == 4
@@ -41,7 +42,7 @@ def test_repetitions_are_resumed_and_models_are_of_the_first_seed() -> None:
     (run.folder / "metrics.json").unlink()
     (run.folder / "fits/none-1.safetensors").unlink()
     assert train_fit.main(["--resume", str(run.folder), "--quiet"]) == 0
-    assert train_fit.FittedRun(run.folder).scores == before
+    assert FittedRun(run.folder).scores == before
 
 
 def test_seeds_and_several_values_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:

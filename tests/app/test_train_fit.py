@@ -44,7 +44,7 @@ def test_a_run_prints_a_table_and_leaves_all_outputs(capsys: pytest.CaptureFixtu
     options = [*SMALL_RUN, "--video", "4"]
     assert train_fit.main(["--image", "cat.png", "--bands", "4", "--out", "run", *options]) == 0
     printed = capsys.readouterr()
-    assert "bundled sample cat" in printed.out
+    assert "cat.png, which ships with the program" in printed.out
     rows = [line.split() for line in printed.out.splitlines()]
     none, fourier = (next(r for r in rows if r[:1] == [name]) for name in ("none", "fourier"))
     assert float(fourier[2]) - float(none[2]) == pytest.approx(float(fourier[5]), abs=0.011)

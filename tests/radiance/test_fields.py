@@ -23,8 +23,9 @@ from nerf_posenc.radiance.rays import Rays, camera_rays, ray_aabb_intersect
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.training.loop import FitState, fit
-from scenes.builtin.analytic import analytic_scene
-from scenes.builtin.quadrature import look_at_origin
+from nerf_posenc_app.data.formulas.quadrature import look_at_origin
+from nerf_posenc_app.data.formulas.solids import rendered_scene
+from nerf_posenc_app.data.shipped import module_of, shipped
 
 
 def count(module: nn.Module) -> int:
@@ -253,7 +254,8 @@ def test_padding_the_places_changes_no_gradient() -> None:
 
 @functools.cache
 def small_views(num_views: int = 6, size: int = 16) -> Views:
-    return analytic_scene("spheres", size=size, num_train=num_views, num_test=1).train
+    spheres = module_of(shipped("scene")["spheres"]).medium()
+    return rendered_scene("spheres", spheres, size, num_train=num_views, num_test=1).train
 
 
 def test_samples_along_rays_are_independent_of_the_pixels_drawn() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from scenes.errors import SceneError
+from nerf_posenc_app.data.errors import SceneError
 
 
 def read_array(path: Path, most: int) -> npt.NDArray[np.float32]:

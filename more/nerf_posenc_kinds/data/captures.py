@@ -28,14 +28,14 @@ import numpy as np
 import numpy.typing as npt
 
 from nerf_posenc.images import to_eight_bits
-from nerf_posenc.plugins import how_to_install
 from nerf_posenc.radiance.views import reduced_masks
+from nerf_posenc_app.data.errors import SceneError
+from nerf_posenc_app.data.image_files import MAX_PIXELS, open_image, read_mask
+from nerf_posenc_app.data.inside import files_in
+from nerf_posenc_app.data.posed.masks import Mask, MaskFinder
+from nerf_posenc_app.data.reading.worker import read_file
+from nerf_posenc_app.plugins import how_to_install
 from nerf_posenc_app.terminal import first_line
-from scenes.errors import SceneError
-from scenes.image_files import MAX_PIXELS, open_image, read_mask
-from scenes.inside import files_in
-from scenes.posed.masks import Mask, MaskFinder
-from scenes.reading.worker import read_file
 
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".heic", ".heif", ".avif")
 _RECORD = "photos.json"

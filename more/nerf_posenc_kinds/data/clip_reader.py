@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import PIL.Image
 
-from nerf_posenc.plugins import how_to_install
-from scenes.errors import SceneError
-from scenes.reading.decoding import colors_of, opened, other_format
+from nerf_posenc_app.data.errors import SceneError
+from nerf_posenc_app.data.reading.decoding import colors_of, opened, other_format
+from nerf_posenc_app.plugins import how_to_install
 
 _USUAL_RATE = 10.0
 _MAX_PIXELS = 1 << 27

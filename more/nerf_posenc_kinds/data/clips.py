@@ -11,10 +11,10 @@ from torch import Tensor
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.poses import orbit_poses
 from nerf_posenc.radiance.rays import Rays, camera_rays
-from scenes.builtin.analytic import BUILT_IN
-from scenes.builtin.quadrature import hemisphere_poses, render_exactly
-from scenes.errors import SceneError
-from scenes.reading.worker import read_file
+from nerf_posenc_app.data.errors import SceneError
+from nerf_posenc_app.data.formulas.quadrature import hemisphere_poses, render_exactly
+from nerf_posenc_app.data.reading.worker import read_file
+from nerf_posenc_app.data.shipped import module_of, shipped
 
 SPHERES = "spheres"
 """Name of the built-in clip."""
@@ -70,5 +70,5 @@ def turning_spheres(num_frames: int, size: int) -> Float[Tensor, "frames size si
     camera = Camera.from_angle(size, size, _FIELD_OF_VIEW)
     poses = orbit_poses(hemisphere_poses(_NUM_VIEWS), num_frames)
     rays = Rays.cat(camera_rays(camera, pose, background=1.0) for pose in poses)
-    rgb = render_exactly(BUILT_IN["spheres"](), rays).rgb
+    rgb = render_exactly(module_of(shipped("scene")["spheres"]).medium(), rays).rgb
     return rgb.view(num_frames, size, size, 3).float().clamp(0, 1)

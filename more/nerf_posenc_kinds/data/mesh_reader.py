@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from nerf_posenc.plugins import how_to_install
+from nerf_posenc_app.data.errors import SceneError
+from nerf_posenc_app.plugins import how_to_install
 from nerf_posenc_kinds.data import polygons
-from scenes.errors import SceneError
 
 FORMATS: dict[str, Callable[[bytes], polygons.Polygons]] = {
     ".obj": polygons.read_obj,

@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from nerf_posenc.plugins import how_to_install
-from scenes.builtin.sdf import brick
-from scenes.errors import SceneError
-from scenes.reading.worker import read_file
+from nerf_posenc_app.data.errors import SceneError
+from nerf_posenc_app.data.formulas.sdf import brick
+from nerf_posenc_app.data.reading.worker import read_file
+from nerf_posenc_app.plugins import how_to_install
 
 BRICK = "brick"
 """Name of the built-in shape."""

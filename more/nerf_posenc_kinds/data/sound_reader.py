@@ -7,9 +7,9 @@ from typing import BinaryIO, Literal
 import numpy as np
 import numpy.typing as npt
 
-from nerf_posenc.plugins import how_to_install
-from scenes.errors import SceneError
-from scenes.reading.decoding import other_format
+from nerf_posenc_app.data.errors import SceneError
+from nerf_posenc_app.data.reading.decoding import other_format
+from nerf_posenc_app.plugins import how_to_install
 
 _HEADS = (b"RIFF", b"RIFX", b"RF64", b"fLaC", b"OggS")
 # Larger sizes were written by a program that did not know the length.

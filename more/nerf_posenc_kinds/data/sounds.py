@@ -11,9 +11,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.core.sinusoids import sincos
-from scenes.errors import SceneError
-from scenes.in_memory import numbers
-from scenes.reading.worker import read_file
+from nerf_posenc_app.data.arrays import numbers
+from nerf_posenc_app.data.errors import SceneError
+from nerf_posenc_app.data.reading.worker import read_file
 
 PHRASE = "phrase"
 """Name of the built-in sound."""

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nerf_posenc.plugins import how_to_install
+from nerf_posenc_app.data.errors import SceneError
+from nerf_posenc_app.data.inside import files_in
+from nerf_posenc_app.data.reading.decoding import other_format
+from nerf_posenc_app.plugins import how_to_install
 from nerf_posenc_kinds.data.arrays import range_of, read_array, require_size
-from scenes.errors import SceneError
-from scenes.inside import files_in
-from scenes.reading.decoding import other_format
 
 _NIFTI = (".nii", ".nii.gz")
 # Tolerance of the distances of slices, relative to their mean.

@@ -12,11 +12,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from nerf_posenc_app.data.errors import SceneError
+from nerf_posenc_app.data.inside import files_in
 from nerf_posenc_sequences.data.files import read_text_file
 from nerf_posenc_sequences.data.types import Stories, Story, StoryTask, Words
 from nerf_posenc_sequences.errors import SequenceError
-from scenes.errors import SceneError
-from scenes.inside import files_in
 
 _LINE = re.compile(r"([0-9]{1,9})[ \t]+(.*)")
 _NUMBER = re.compile(r"[0-9]{1,9}")

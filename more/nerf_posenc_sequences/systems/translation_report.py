@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nerf_posenc.plugins import how_to_install
+from nerf_posenc_app.plugins import how_to_install
 from nerf_posenc_app.values.blocks import Curve, Passage, Token
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_sequences.data.types import Pair, Words

@@ -16,10 +16,10 @@ import pytest
 from PIL import Image
 
 import train_fit
+from nerf_posenc_app.data import SceneError
 from nerf_posenc_kinds.data.captures import Capture, capture_folder, photo_files, reconstruct
 from nerf_posenc_kinds.data.clips import open_clip
 from nerf_posenc_kinds.data.meshes import open_shape
-from scenes import SceneError
 from tests.app.test_attacks import require_cut_off_refused
 from tests.optional import needs
 

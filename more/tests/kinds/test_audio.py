@@ -11,10 +11,10 @@ import torch
 from scipy.io import wavfile
 
 import train_fit
+from nerf_posenc_app.data import SceneError
 from nerf_posenc_kinds.audio import AudioKind, AudioOptions
 from nerf_posenc_kinds.data.sounds import open_sound
 from nerf_posenc_kinds.spectrogram import octaves, snr, snr_by_octave, spectrogram
-from scenes import SceneError
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 

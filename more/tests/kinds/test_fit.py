@@ -7,8 +7,8 @@ import pytest
 import soundfile
 import torch
 
+from nerf_posenc_app import fit
 from nerf_posenc_kinds.data.sounds import open_sound, sound_in_memory
-from train_fit import fit
 
 FEW: dict[str, Any] = dict(steps=3, width=8, depth=1, batch_size=64, video=0, quiet=True)
 

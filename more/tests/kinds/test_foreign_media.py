@@ -10,12 +10,12 @@ import pytest
 import torch
 from PIL import Image
 
+from nerf_posenc_app.data import SceneError, open_image
 from nerf_posenc_kinds.data.captures import video_photos
 from nerf_posenc_kinds.data.clips import open_clip
 from nerf_posenc_kinds.data.sounds import open_sound
 from nerf_posenc_kinds.scan import ScanKind, ScanOptions
 from nerf_posenc_kinds.sound_report import wav_bytes
-from scenes import SceneError, open_image
 from tests.optional import needs
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from nerf_posenc_app.data import SceneError
 from nerf_posenc_kinds.data.meshes import Shape, open_shape
-from scenes import SceneError
 from tests.optional import needs
 
 Outline = Sequence[tuple[float, float]]

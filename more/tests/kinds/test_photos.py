@@ -13,10 +13,10 @@ import pytest
 import torch
 from PIL import Image
 
+from nerf_posenc_app.data import SceneError, open_scene
 from nerf_posenc_kinds import photos
 from nerf_posenc_kinds.data.captures import _LADDER, _copied, _copy, capture_folder, reconstruct
 from nerf_posenc_kinds.data.room import room_camera, room_poses, take_photographs
-from scenes import SceneError, open_scene
 from tests.optional import needs
 from train_fit import main
 

@@ -13,12 +13,12 @@ from torch import Tensor
 
 import train_fit
 from nerf_posenc.training.loop import ShownLoss
+from nerf_posenc_app.data import SceneError
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_kinds.data.meshes import open_shape
 from nerf_posenc_kinds.data.surfaces import shaded_view, surface_mesh
 from nerf_posenc_kinds.mesh import write_mesh
 from nerf_posenc_kinds.shape import ShapeKind, ShapeOptions
-from scenes import SceneError
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 

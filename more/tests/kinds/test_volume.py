@@ -11,9 +11,9 @@ import torch
 
 from nerf_posenc.fits import CoordinateFit, load_fit
 from nerf_posenc.metrics.image import psnr
+from nerf_posenc_app import fit
 from nerf_posenc_app.options import UsageError
 from nerf_posenc_kinds.volume import FITTED, VolumeKind, VolumeOptions, voxel_positions
-from train_fit import fit
 
 FEW: dict[str, Any] = dict(width=16, depth=1, video=0, quiet=True)
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 import torch
 
 from nerf_posenc.images import Image
-from nerf_posenc.plugins import how_to_install
 from nerf_posenc.training import recipes
 from nerf_posenc_app.kinds.image.interpolation import INTERPOLATIONS
 from nerf_posenc_app.kinds.image.options import ImageOptions, default_encodings
 from nerf_posenc_app.kinds.image.references import NEEDED, is_installed
 from nerf_posenc_app.options import require
+from nerf_posenc_app.plugins import how_to_install
 from nerf_posenc_app.terminal import print_to_stderr
 
 # Number of extra bands that pass without a warning.

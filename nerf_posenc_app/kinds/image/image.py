@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from nerf_posenc.fits import ImageFit, load_fit
 from nerf_posenc.images import Image, MuLaw, unit_range
 from nerf_posenc.metrics.image import ssim
-from nerf_posenc.plugins import how_to_install
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import PixelBatches
 from nerf_posenc.training.coordinate_model import CoordinateModel
@@ -25,6 +24,7 @@ from nerf_posenc.training.devices import return_freed_memory
 from nerf_posenc.training.loop import mse, weighted_mse
 from nerf_posenc.training.schedules import constant
 from nerf_posenc_app.crops import preview_windows
+from nerf_posenc_app.data.image_files import image_in_memory, open_image
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import (
     ABOUT,
@@ -55,14 +55,13 @@ from nerf_posenc_app.kinds.image.references import reference_result
 from nerf_posenc_app.kinds.image.samples import masked, sample_notes, sampled
 from nerf_posenc_app.kinds.kind import Exportable, Fit, Problem, Rendered, digest_of
 from nerf_posenc_app.options import UsageError, require
+from nerf_posenc_app.plugins import how_to_install
 from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.blocks import Block, Evaluation
 from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
-from scenes.image_files import open_image
-from scenes.in_memory import image_in_memory
 
 if TYPE_CHECKING:
     from typing import Self
@@ -112,6 +111,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
         """Open the image, with the masks and the samples that the options ask for."""
         if isinstance(options.image, InMemory):
             image = image_in_memory(options.image.values, is_light=options.light)
+            if options.image.endswith(".py"):
+                image = replace(image, name=Path(options.image).stem, source=options.image)
         else:
             name = options.image
             is_folder = os.path.isdir(name)
@@ -119,7 +120,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
                 not is_folder, f"--image {name} is a folder; --images {name} fits all images in it"
             )
             image = open_image(
-                name, max_pixels=options.max_pixels, pattern_size=options.size or 512, as_light=True
+                name, max_pixels=options.max_pixels, size=options.size, as_light=True
             )
             if options.light:
                 is_float = image.pixels.is_floating_point()

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from nerf_posenc_app.data.errors import SceneError
+from nerf_posenc_app.data.image_files import IMAGE_SUFFIXES, open_image
+from nerf_posenc_app.data.inside import files_in
 from nerf_posenc_app.options import UsageError, require
-from scenes.errors import SceneError
-from scenes.image_files import IMAGE_SUFFIXES, open_image
-from scenes.inside import files_in
 
 
 def find_images(names: Sequence[str], max_pixels: int) -> list[str]:

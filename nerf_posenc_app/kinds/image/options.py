@@ -29,8 +29,8 @@ class ImageOptions(PixelOptions):
     """
 
     image: Annotated[str, InMemory] = "cat"
-    """Image file; bundled image, such as cat; or test pattern: star, zone-plate,
-    bandlimited[:SHARE]."""
+    """Image file; the name of an image of the folder scenes: cat, star, zone-plate,
+    bandlimited; or FILE.py with a function image(size)."""
 
     images: tuple[str, ...] | None = None
     """Image files, or folders of images; each image is fitted in a separate run."""

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.images import Image, resize_area
+from nerf_posenc_app.data.arrays import mask_in_memory, record_in_memory
+from nerf_posenc_app.data.image_files import read_mask, straight_image
+from nerf_posenc_app.data.reading.worker import read_image
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.options import UsageError, require
-from scenes.image_files import read_mask, straight_image
-from scenes.in_memory import mask_in_memory, record_in_memory
-from scenes.reading.worker import read_image
 
 ALPHA = "alpha"
 """Value of ``--mask`` that takes the opacity of the image itself."""

@@ -100,7 +100,8 @@ class SceneOptions(ViewsOptions):
     """
 
     scene: Annotated[str, InMemory] = "spheres"
-    """Folder of posed images, or a built-in scene: blocks, cloud, spheres, wall."""
+    """Folder of posed images; a scene of the folder scenes: blocks, cloud, spheres; or
+    FILE.py with a function scene(size)."""
 
 
 def _fields_that(flag: str) -> str:

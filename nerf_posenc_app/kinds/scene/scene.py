@@ -32,6 +32,10 @@ from nerf_posenc.training import recipes
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import fastest_dtype
 from nerf_posenc_app.crops import PREVIEW_SIDE
+from nerf_posenc_app.data.errors import SceneError
+from nerf_posenc_app.data.posed.camera_path import open_cameras
+from nerf_posenc_app.data.scene_files import open_scene, scene_in_memory
+from nerf_posenc_app.data.shipped import shipped
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import (
     ABOUT,
@@ -53,11 +57,6 @@ from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
-from scenes.builtin.analytic import BUILT_IN
-from scenes.errors import SceneError
-from scenes.in_memory import scene_in_memory
-from scenes.open import open_scene
-from scenes.posed.camera_path import open_cameras
 
 if TYPE_CHECKING:
     from typing import Self
@@ -396,7 +395,7 @@ class SceneKind(ViewsKind[SceneOptions]):
         """Open the views of a folder, of a built-in scene, or those that Python holds."""
         if isinstance(options.scene, InMemory):
             return cls(options, scene_in_memory(options.scene.values, size=options.size))
-        is_built_in = options.scene in BUILT_IN and not Path(options.scene).is_dir()
+        is_built_in = options.scene in shipped("scene") and not Path(options.scene).is_dir()
         if is_built_in and not options.quiet:
             say(f"rendering the built-in scene {options.scene} ...")
         scene = open_scene(options.scene, size=options.size, max_pixels=options.max_pixels)

@@ -1,0 +1,419 @@
+"""Posed image files, and the views loaded from them."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from nerf_posenc.images import resize_area
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.rays import camera_rays, ray_aabb_intersect
+from nerf_posenc.radiance.views import Scene, SurfacePoints, Views, premultiplied
+from nerf_posenc_app.data.errors import SceneError
+from nerf_posenc_app.data.image_files import stored_pixels
+from nerf_posenc_app.data.posed.masks import Mask, MaskFinder, read_masks
+from nerf_posenc_app.data.reading.pixel_stacks import mapped_note, stack_images
+from nerf_posenc_app.data.reading.record import Decoded
+from nerf_posenc_app.data.reading.worker import Allowance
+
+HOLD_OUT = 8
+# A matrix that is off by more stretches or mirrors.
+_RIGID_TOLERANCE = 1e-3
+# Tolerance between the aspect ratios of image and camera.
+_SHAPE_TOLERANCE = 0.02
+# A pinhole camera of a wider view than this is a mistake of units.
+_WIDEST_DEGREES = 170
+# Deviation from square pixels above which a note is printed.
+_SQUARE_TOLERANCE = 0.1
+# Offset of the principal point, as a share of a side, above which a note is printed.
+_FAR_FROM_CENTER = 0.25
+# Farther away, float32 cannot tell a scene's points apart.
+_FARTHEST = 1e5
+# Longer side at which cameras are checked.
+_COARSE_SIDE = 512
+# The same for the check whether cameras see the scene.
+_SIGHT_SIDE = 64
+MAX_VIEWS = 10_000
+"""Most views of a scene."""
+
+# What all views may take, whatever their files: those of a rendered object are 10 to 100 times as
+# small as their pixels.
+_MOST_BYTES = 2 << 30
+_MOST_BYTES_PER_BYTE = 100
+
+
+@dataclass(frozen=True)
+class Frame:
+    """An existing image file with its camera.
+
+    Attributes:
+        path: path of the file.
+        camera: function from the file's width and height to its camera, for example
+            ``Camera.resized``.
+        world_from_camera: pose, ``(4, 4)``.
+        points: points of surfaces that the image shows, ``(n, 5)``: column and row as shares of
+            its width and height, and the position in units of the file.
+        camera_size: width and height in pixels that the camera was stated for; None if that is not
+            known.
+        where: file and entry that the camera is from, for messages.
+        mask: the pixels that are fitted and scored; None for all, or a mask beside the image.
+    """
+
+    path: Path
+    camera: Callable[[int, int], Camera]
+    world_from_camera: npt.NDArray[np.float64]
+    points: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 5)))
+    camera_size: tuple[int, int] | None = None
+    where: str = ""
+    mask: Mask | None = None
+
+
+@dataclass(frozen=True)
+class Box:
+    """The cube that is brought to [-1, 1]^3.
+
+    Attributes:
+        center: center in units of the file, ``(3,)``.
+        half_size: half the length of an edge.
+        near: distance from the cameras at which the scene begins; None if it is not known.
+    """
+
+    center: npt.NDArray[np.float64]
+    half_size: float
+    near: float | None = None
+
+    def to_box(self, pose: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Bring a pose ``(4, 4)`` to coordinates in which the cube is [-1, 1]^3."""
+        moved = pose.copy()
+        moved[:3, 3] = (pose[:3, 3] - self.center) / self.half_size
+        return moved
+
+
+@dataclass(frozen=True)
+class PosedImages:
+    """Description of a folder's images by its format, before any of them is opened.
+
+    Attributes:
+        train: frames to fit.
+        test: frames to evaluate on.
+        box: cube that contains the scene.
+        notes: remarks for the report.
+    """
+
+    train: Sequence[Frame]
+    test: Sequence[Frame]
+    box: Box
+    notes: Sequence[str]
+
+
+@dataclass
+class Seen:
+    """Records of the files of views beyond their pixels.
+
+    Attributes:
+        orientations: EXIF orientations other than 1, by the name of the file.
+        phrases: what is not used of a file, or used in another way, with the first such file.
+    """
+
+    orientations: dict[str, int] = field(default_factory=dict)
+    phrases: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, record: Decoded) -> None:
+        """Note what the file of a view says."""
+        if record.orientation != 1:
+            self.orientations[name] = record.orientation
+        if record.is_light:
+            self.phrases.setdefault("linear light is converted to sRGB", name)
+        for each in record.dropped:
+            self.phrases.setdefault(f"not read: {each}", name)
+
+
+def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int | None) -> Scene:
+    """Load the images of a folder's frames, one at a time, averaged down to ``size`` at once.
+
+    Raises:
+        SceneError: If there is no view to fit or to test, or an image or camera cannot be used.
+    """
+    finder = MaskFinder(folder)
+    train, test = (_with_masks(frames, finder) for frames in (found.train, found.test))
+    box, notes = found.box, found.notes
+    if masked := sum(frame.mask is not None for frame in (*train, *test)):
+        left_out = "masked pixels are neither fitted nor scored"
+        notes = [*notes, f"{masked} views have masks: {left_out}"]
+    elif finder.folders:
+        notes = [
+            *notes,
+            f"not read: {finder.folders[0].name}/, whose files are not named as the images",
+        ]
+    if not train or not test:
+        raise SceneError(
+            f"{folder} has {len(train)} views to fit and {len(test)} to test; it needs 1 of each, "
+            "and some 30 for a good fit: add images with their poses"
+        )
+    seen = Seen()
+    train_views = _load_views(train, box, max_pixels, size, seen)
+    blind = blind_views(train_views, str(folder))
+    test_views = _load_views(test, box, max_pixels, size, seen)
+    cameras = [*train_views.cameras, *test_views.cameras]
+    notes = [*notes, *_remarks(cameras, [*train, *test], seen)]
+    if blind:
+        notes.append(
+            f"{blind} of the {len(train)} views to fit see nothing of the fitted box, "
+            f"{2 * box.half_size:.3g} wide around {np.round(box.center, 3).tolist()}"
+        )
+    paths = {frame.path for frame in train}
+    if shared := sum(frame.path in paths for frame in test):
+        notes = [*notes, f"{shared} of the {len(test)} test views are fitted as well"]
+    if repeated := len(train) - len(paths):
+        notes = [*notes, f"{repeated} of the {len(train)} views to fit share an image with another"]
+    mapped = [views.pixels for views in (train_views, test_views) if views.is_mapped]
+    if mapped:
+        notes = [*notes, mapped_note(sum(pixels.nbytes for pixels in mapped))]
+    return Scene(
+        folder.resolve().name,
+        train_views,
+        test_views,
+        str(folder),
+        box.half_size,
+        tuple(notes),
+        (float(box.center[0]), float(box.center[1]), float(box.center[2])),
+    )
+
+
+def _with_masks(frames: Sequence[Frame], finder: MaskFinder) -> list[Frame]:
+    """Frames with the masks that lie beside their images, where no file names one."""
+    return [
+        frame if frame.mask else replace(frame, mask=finder.beside(frame.path)) for frame in frames
+    ]
+
+
+def _load_views(
+    frames: Sequence[Frame], box: Box, max_pixels: int, size: int | None, seen: Seen
+) -> Views:
+    """Views of frames; what is odd about their files is added to ``seen``."""
+    shapes = set[tuple[int, int]]()
+    allowance = Allowance(frame.path for frame in frames)
+    is_seen = False
+
+    def read(i: int) -> Tensor:
+        nonlocal is_seen
+        path = frames[i].path
+        image, record = stored_pixels(path, max_pixels=max_pixels, allowance=allowance)
+        seen.add(path.name, record)
+        is_seen |= image.shape[2] == 3 or bool(image[..., 3].numpy().any())
+        shapes.add((image.shape[0], image.shape[1]))
+        if len(shapes) > 1:
+            sizes = ", ".join(f"{width} x {height}" for height, width in sorted(shapes))
+            raise SceneError(
+                f"the images beside {frames[0].path} have several sizes ({sizes}; the first other "
+                f"one is {frames[i].path.name}); bring them to one"
+            )
+        image = _reduced(image, size)
+        if len(frames) * image.nbytes > _MOST_BYTES + _MOST_BYTES_PER_BYTE * allowance.size:
+            raise SceneError(
+                f"{len(frames)} views like {frames[i].path} take "
+                f"{len(frames) * image.nbytes / 1e9:.1f} GB, from {allowance.size / 1e6:.2g} MB of "
+                "files; reduce them by --size"
+            )
+        return image
+
+    pixels, is_mapped = stack_images(read, len(frames), frames[0].path)
+    if not is_seen:
+        where = f"the images beside {frames[0].path}"
+        raise SceneError(f"{where} are fully transparent: their alpha is 0 everywhere")
+    (height, width), reduced = shapes.pop(), (pixels.shape[2], pixels.shape[1])
+    cameras = _cameras(frames, (width, height), reduced, seen)
+    masks = read_masks([(f.path, f.mask) for f in frames], (width, height), reduced)
+    poses = np.stack([box.to_box(frame.world_from_camera) for frame in frames])
+    if not np.abs(poses).max() < _FARTHEST:
+        raise SceneError(
+            f"a camera of {frames[0].path.parent} is more than {_FARTHEST:g} times the size of the "
+            "scene away from it"
+        )
+    return Views(
+        pixels,
+        cameras,
+        torch.from_numpy(poses).float(),
+        [frame.path.name for frame in frames],
+        None if box.near is None else box.near / box.half_size,
+        is_mapped,
+        _surface_points(frames, box, masks),
+        masks,
+    )
+
+
+def _cameras(
+    frames: Sequence[Frame], size: tuple[int, int], reduced: tuple[int, int], seen: Seen
+) -> list[Camera]:
+    """Cameras of frames whose images have one size, and are reduced to another."""
+    try:
+        cameras = [_camera_of(frame, *size, seen).resized(*reduced) for frame in frames]
+        # Checked here, so that a lens that cannot be inverted is found before any fit.
+        for camera in dict.fromkeys(map(coarse, cameras)):
+            camera.directions()
+    except SceneError:
+        raise
+    except ValueError as error:
+        raise SceneError(f"the cameras of {frames[0].path.parent}: {error}") from None
+    return cameras
+
+
+def _camera_of(frame: Frame, width: int, height: int, seen: Seen) -> Camera:
+    """Camera of a frame whose image has this size.
+
+    Raises:
+        SceneError: If it is for pixels of another shape, or its values are not in pixels.
+    """
+    if frame.camera_size is not None:
+        full_width, full_height = frame.camera_size
+        # A reduced image deviates by the rounding of its sides.
+        is_reduced = width != full_width and height != full_height
+        most = max(_SHAPE_TOLERANCE, (1 / width + 1 / height) * is_reduced)
+        if not abs(width * full_height / (height * full_width) - 1) <= most:
+            exif = seen.orientations.get(frame.path.name)
+            more = (
+                f" as it is stored, before its EXIF orientation {exif} is applied" if exif else ""
+            )
+            raise SceneError(
+                f"{frame.where} is for {full_width} x {full_height} pixels, and {frame.path.name} "
+                f"has {width} x {height}{more}: correct the size of the camera or of the image"
+            )
+    camera = frame.camera(width, height)
+    degrees = math.degrees(2 * math.atan(width / 2 / camera.fx))
+    if degrees > _WIDEST_DEGREES:
+        raise SceneError(
+            f"{frame.where} has a field of view of {degrees:.0f} degrees, which no pinhole camera "
+            "has; focal lengths are in pixels"
+        )
+    full = camera if frame.camera_size is None else frame.camera(*frame.camera_size)
+    if max(abs(full.cx), abs(full.cy)) <= 1 < min(full.width, full.height) / 4:
+        raise SceneError(
+            f"{frame.where} has its principal point at ({full.cx:g}, {full.cy:g}), in the corner "
+            "of the image; cx and cy are in pixels, and without them it is in the middle"
+        )
+    return camera
+
+
+def _remarks(cameras: Sequence[Camera], frames: Sequence[Frame], seen: Seen) -> Iterator[str]:
+    """Notes on unusual cameras and images, which are used unchanged."""
+    for camera, frame in zip(cameras, frames, strict=True):
+        if not (0 <= camera.cx <= camera.width and 0 <= camera.cy <= camera.height):
+            yield f"{frame.where} has its principal point outside of the image"
+            break
+        column, row = camera.cx / camera.width, camera.cy / camera.height
+        if max(abs(column - 0.5), abs(row - 0.5)) > _FAR_FROM_CENTER:
+            yield (
+                f"{frame.where} has its principal point at {column:.0%} of the width and {row:.0%} "
+                "of the height; are cx and cy for another size?"
+            )
+            break
+    for camera, frame in zip(cameras, frames, strict=True):
+        if abs(camera.fx / camera.fy - 1) > _SQUARE_TOLERANCE:
+            focals = f"fx {camera.fx:.6g}, fy {camera.fy:.6g}"
+            yield f"{frame.where} has pixels that are not square: {focals}"
+            break
+    if seen.orientations:
+        yield (
+            f"EXIF orientations of {len(seen.orientations)} views are not applied, because "
+            "cameras describe the stored pixels"
+        )
+    for phrase, file in seen.phrases.items():
+        yield f"{phrase}, as of {file}"
+
+
+def _surface_points(
+    frames: Sequence[Frame], box: Box, masks: Tensor | None
+) -> SurfacePoints | None:
+    """Points that the images show, in the coordinates of the box; None if there are none."""
+    points = np.concatenate([frame.points for frame in frames])
+    views = np.repeat(np.arange(len(frames)), [len(frame.points) for frame in frames])
+    places = torch.from_numpy(points[:, :2]).float()
+    positions = torch.from_numpy((points[:, 2:] - box.center) / box.half_size).float()
+    # Points at the edge may lie outside by rounding.
+    is_inside = ((places >= 0) & (places < 1)).all(dim=1)
+    if masks is not None:
+        height, width = masks.shape[1:]
+        column, row = (places.clamp(0, 1 - 1e-6) * torch.tensor([width, height])).long().unbind(1)
+        is_inside &= masks[torch.from_numpy(views), row, column]
+    if not is_inside.any():
+        return None
+    found = SurfacePoints(torch.from_numpy(views), places, positions)
+    return SurfacePoints(*(part[is_inside] for part in found))
+
+
+def coarse(camera: Camera, side: int = _COARSE_SIDE) -> Camera:
+    """The same camera with few pixels, to look at all of what it sees."""
+    scale = min(1.0, side / max(camera.width, camera.height))
+    return camera.resized(max(1, round(scale * camera.width)), max(1, round(scale * camera.height)))
+
+
+def _reduced(image: Tensor, size: int | None) -> Tensor:
+    """Pixels as `Views` holds them, of pixels as stored; colors are averaged by their opacity."""
+    if image.is_floating_point() and image.shape[2] == 4:
+        image[..., :3] *= image[..., 3:]
+    if size is None or max(image.shape[:2]) <= size:
+        return image
+    return resize_area(premultiplied(image)[None], size)[0]
+
+
+def blind_views(views: Views, folder: str) -> int:
+    """Number of views of which no ray meets the box.
+
+    Raises:
+        SceneError: If these are more than half.
+    """
+    blind = 0
+    for camera, pose in zip(views.cameras, views.world_from_camera, strict=True):
+        near, far = ray_aabb_intersect(*camera_rays(coarse(camera, _SIGHT_SIDE), pose)[:2])
+        blind += not bool((far > near).any())
+    if 2 * blind > len(views):
+        raise SceneError(
+            f"{blind} of the {len(views)} views of {folder} do not look at the scene: their rays "
+            "miss its box; cameras look down their -z axis, with x right and y up, and the box of "
+            "transforms.json is instant-ngp's, around the origin (aabb_scale, scale, offset)"
+        )
+    return blind
+
+
+def require_views(count: int, where: object) -> None:
+    """Refuse more views than a scene may have.
+
+    Raises:
+        SceneError: Naming the file that lists them.
+    """
+    if count > MAX_VIEWS:
+        raise SceneError(
+            f"{where} has {count:,} views, more than {MAX_VIEWS:,}; leave some of them out"
+        )
+
+
+def split_frames(frames: Sequence[Frame]) -> tuple[list[Frame], list[Frame]]:
+    """Split frames into training frames and test frames, every eighth."""
+    train = [frame for i, frame in enumerate(frames) if i % HOLD_OUT]
+    return train, [frame for i, frame in enumerate(frames) if i % HOLD_OUT == 0]
+
+
+def held_out_note(count: int) -> str:
+    """Remark on how the views were split."""
+    return f"every {HOLD_OUT}th view is held out for testing, {count} in all"
+
+
+def require_rigid(pose: npt.NDArray[np.float64], where: str) -> None:
+    """Refuse a pose that is not a rotation and a translation.
+
+    Raises:
+        SceneError: Naming its place in the file.
+    """
+    rotation = pose[:3, :3]
+    off = np.abs(rotation @ rotation.T - np.eye(3)).max()
+    if off > _RIGID_TOLERANCE or np.linalg.det(rotation) < 0:
+        raise SceneError(
+            f"{where}: the camera's matrix is not rigid: its axes must be perpendicular, of length "
+            f"1 and right-handed; they are off by {off:.2g}, determinant "
+            f"{np.linalg.det(rotation):.3g}"
+        )

@@ -1,9 +1,0 @@
-from scenes.builtin.analytic import BUILT_IN as BUILT_IN
-from scenes.builtin.analytic import analytic_scene as analytic_scene
-from scenes.errors import SceneError as SceneError
-from scenes.image_files import MAX_PIXELS as MAX_PIXELS
-from scenes.image_files import SAMPLES as SAMPLES
-from scenes.image_files import open_image as open_image
-from scenes.open import open_folder as open_folder
-from scenes.open import open_scene as open_scene
-from scenes.posed.camera_path import open_cameras as open_cameras

@@ -1,1 +1,0 @@
-"""Scenes and patterns by formula, and the bundled image."""
