@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -21,6 +21,14 @@ class ShownLoss(NamedTuple):
 
     loss: Tensor
     shown: Tensor
+
+    def sum(self) -> Tensor:
+        """What the gradient is taken of."""
+        return self.loss.sum()
+
+    def detach(self) -> Tensor:
+        """What the history keeps."""
+        return self.shown.detach()
 
 
 Loss = Callable[[Any, Any], Tensor | ShownLoss]
@@ -156,6 +164,93 @@ def weighted_mse(prediction: Tensor, target: Tensor) -> Tensor:
     return (target[:, -1:] * (prediction.float() - target[:, :-1]).square()).mean()
 
 
+class Training:
+    """The loop of a fit around its gradient steps.
+
+    ```python
+    for step in training.steps():
+        training.record(take_step(draw_batch(step)))
+    ```
+
+    The device is only waited for when a record is due, so that it never idles in between. A fit
+    that stops between two records keeps its losses, so that it goes on as if it had not stopped.
+
+    Args:
+        state: the fit, new or resumed; it is changed in place.
+        schedule: function from progress in [0, 1) to the factor of the learning rates.
+        record_every: steps from one record to the next.
+        after_step: callback after each step, for example to update an occupancy grid.
+        on_record: callback after each record, for example a progress bar; its time does not count
+            as training time. The model is in evaluation mode.
+        should_stop: checked before each step, for example ``threading.Event().is_set``.
+    """
+
+    def __init__(
+        self,
+        state: FitState,
+        *,
+        schedule: Callable[[float], float] = cosine_decay,
+        record_every: int = 10,
+        after_step: Callable[[FitState], None] | None = None,
+        on_record: Callable[[FitState], None] | None = None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.state, self.schedule, self.record_every = state, schedule, record_every
+        self.after_step, self.on_record, self.should_stop = after_step, on_record, should_stop
+        self._started = 0.0
+
+    def steps(self) -> Iterator[int]:
+        """Numbers of the steps to take, with the learning rates set; `record` ends each step."""
+        state = self.state
+        # A resumed fit continues from its training time so far.
+        self._started = time.perf_counter() - state.seconds
+        state.model.train()
+        while state.step < state.num_steps and not self.should_stop():
+            # Progress in steps or seconds, whichever limits the fit.
+            progress = state.progress_at(time.perf_counter() - self._started)
+            state.optimizer.scale_lrs(self.schedule(progress))
+            yield state.step
+        if state.losses:
+            state.seconds = time.perf_counter() - self._started
+        state.model.eval()
+
+    def record(self, loss: Tensor) -> None:
+        """Count a step and its loss.
+
+        Args:
+            loss: scalar, or the loss of each of several models in one. It is a tensor, since to
+                read its number would wait for the device at every step.
+
+        Raises:
+            FloatingPointError: If the mean loss since the last record is not finite.
+        """
+        state = self.state
+        state.losses.append(loss)
+        state.step += 1
+        state.estimate_length(time.perf_counter() - self._started)
+        if self.after_step is not None:
+            self.after_step(state)
+        if state.step % self.record_every != 0 and state.step != state.num_steps:
+            return
+        means = torch.stack(state.losses).mean(0)
+        mean = float(means.mean())
+        state.losses = []
+        state.seconds = time.perf_counter() - self._started
+        if not math.isfinite(mean):
+            raise FloatingPointError(
+                f"the loss became {mean} at step {state.step}; use a smaller learning rate"
+            )
+        state.history.append(Record(state.step, state.seconds, mean))
+        if means.ndim:
+            state.member_losses.append(means.tolist())
+        if self.on_record is not None:
+            state.model.eval()
+            self.on_record(state)
+            state.model.train()
+            # Time in the callback, such as an evaluation, does not count as training.
+            self._started = time.perf_counter() - state.seconds
+
+
 def fit(
     state: FitState,
     draw_batch: DrawBatch,
@@ -173,9 +268,6 @@ def fit(
 ) -> FitState:
     """Train a model to the end of its fit, or until it is told to stop.
 
-    The device is only waited for when a record is due, so that it never idles in between. A fit
-    that stops between two records keeps its losses, so that it goes on as if it had not stopped.
-
     A fit of so many seconds takes as many steps as the clock allows, one at least: it is not
     reproduced to the same bits.
 
@@ -186,7 +278,7 @@ def fit(
             models in one, the loss of each: the gradient is that of the sum, so that each model's
             is its own, and the history is their mean.
         forward: function from the inputs of a batch to the prediction; None is the model itself.
-        schedule: function from progress in [0, 1) to the factor of the learning rates.
+        schedule: see `Training`, as for the arguments that follow ``captured``.
         autocast_dtype: run the forward pass under autocast in this type; None is float32.
         compiled: run the forward and backward pass through ``torch.compile``; batches must keep
             their shape.
@@ -194,76 +286,69 @@ def fit(
             [CapturedStep][nerf_posenc.training.cuda_graph.CapturedStep] says what it asks of a
             step. Other devices take the same steps without.
         record_every: steps from one record to the next.
-        after_step: callback after each step, for example to update an occupancy grid.
-        on_record: callback after each record, for example a progress bar; its time does not count
-            as training time.
-        should_stop: checked before each step, for example ``threading.Event().is_set``.
+        after_step: callback after each step.
+        on_record: callback after each record.
+        should_stop: checked before each step.
 
     Returns:
-        The same state; its model is in evaluation mode, as it is for ``on_record``.
+        The same state; its model is in evaluation mode.
 
     Raises:
         FloatingPointError: If the loss is not finite.
     """
-    device = next(state.model.parameters()).device
-    # A resumed fit continues from its training time so far.
-    started = time.perf_counter() - state.seconds
-    run = state.model if forward is None else forward
-    if compiled:
-        run = torch.compile(run, dynamic=False)
+    predict = predictor(state.model, forward, autocast_dtype=autocast_dtype, compiled=compiled)
+    training = Training(
+        state,
+        schedule=schedule,
+        record_every=record_every,
+        after_step=after_step,
+        on_record=on_record,
+        should_stop=should_stop,
+    )
 
     def take_step(batch: tuple[Any, Any]) -> Tensor:
         inputs, targets = batch
         state.optimizer.zero_grad()
-        with autocast(device, autocast_dtype):
-            prediction = run(inputs)
-        found = loss_fn(prediction, targets)
-        loss, shown = found if isinstance(found, ShownLoss) else (found, found)
+        loss = loss_fn(predict(inputs), targets)
         loss.sum().backward()
         state.optimizer.step()
-        return shown.detach()
+        return loss.detach()
 
-    if captured and device.type == "cuda":
-        state.optimizer.make_capturable(device)
-        take_step = CapturedStep(take_step, device)
-    state.model.train()
-    while state.step < state.num_steps and not should_stop():
-        batch = draw_batch(state.step)
-        # Progress in steps or seconds, whichever limits the fit.
-        progress = state.progress_at(time.perf_counter() - started)
-        state.optimizer.scale_lrs(schedule(progress))
-        # A tensor: to read its number would wait for the device at every step.
-        state.losses.append(take_step(batch))
-        state.step += 1
-        state.estimate_length(time.perf_counter() - started)
-        if after_step is not None:
-            after_step(state)
-        if state.step % record_every == 0 or state.step == state.num_steps:
-            _record(state, started)
-            if on_record is not None:
-                state.model.eval()
-                on_record(state)
-                state.model.train()
-                # Time in the callback, such as an evaluation, does not count as training.
-                started = time.perf_counter() - state.seconds
-    if state.losses:
-        state.seconds = time.perf_counter() - started
-    state.model.eval()
+    step_as_told = captured_step(take_step, state) if captured else take_step
+    for step in training.steps():
+        training.record(step_as_told(draw_batch(step)))
     return state
 
 
-def _record(state: FitState, started: float) -> None:
-    means = torch.stack(state.losses).mean(0)
-    loss = float(means.mean())
-    state.losses = []
-    state.seconds = time.perf_counter() - started
-    if not math.isfinite(loss):
-        raise FloatingPointError(
-            f"the loss became {loss} at step {state.step}; use a smaller learning rate"
-        )
-    state.history.append(Record(state.step, state.seconds, loss))
-    if means.ndim:
-        state.member_losses.append(means.tolist())
+def predictor(
+    model: nn.Module,
+    forward: Callable[[Any], Any] | None = None,
+    *,
+    autocast_dtype: torch.dtype | None = None,
+    compiled: bool = False,
+) -> Callable[[Any], Any]:
+    """Function from the inputs of a batch to the prediction, as it is trained; see `fit`."""
+    device = next(model.parameters()).device
+    run = model if forward is None else forward
+    if compiled:
+        run = torch.compile(run, dynamic=False)
+
+    def predict(inputs: Any) -> Any:
+        with autocast(device, autocast_dtype):
+            return run(inputs)
+
+    return predict
+
+
+def captured_step(
+    take_step: Callable[[tuple[Any, Any]], Tensor], state: FitState
+) -> Callable[[tuple[Any, Any]], Tensor]:
+    """The step as a CUDA graph, on a device that has them; else the step as it is."""
+    device = next(state.model.parameters()).device
+    if device.type != "cuda":
+        return take_step
+    state.optimizer.make_capturable(device)
+    return CapturedStep(take_step, device)
 
 
 @torch.no_grad()
