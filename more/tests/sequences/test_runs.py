@@ -280,12 +280,11 @@ def test_no_winner_is_named_where_there_is_none() -> None:
         return finding.sentence
 
     assert said(result("a", 3.0, 4.0, 5.0)) == (
-        "The encoding a gains 8.0 points: error 4.0% against 12.0% without it, same network, same "
-        "5 steps"
+        '"a" gained 8.0 points: error 4.0% against 12.0% without it; same 5 steps'
     )
-    assert "No encoding is clearly better than none" in str(said(result("a", 9.0, 10.5, 11.0)))
-    assert "The encoding a loses 4.0 points" in str(said(result("a", 15.0, 16.0, 17.0)))
-    assert said() == "The network without an encoding reaches error 12.0%"
+    assert "made no clear difference" in str(said(result("a", 9.0, 10.5, 11.0)))
+    assert "lost 4.0 points" in str(said(result("a", 15.0, 16.0, 17.0)))
+    assert said() == "error 12.0% (none)"
 
 
 @pytest.mark.usefixtures("run")
