@@ -59,7 +59,6 @@ class Finding:
     """What a run has found.
 
     Attributes:
-        measure: name of the measure that fits are compared by.
         best: name of the best fit or reference.
         baseline: name of the fit or reference beside the best; None if the best stands alone.
         verdict: outcome of that comparison; `Verdict` lists the values.
@@ -67,7 +66,6 @@ class Finding:
         sentence: all of it in one sentence.
     """
 
-    measure: str
     best: str
     baseline: str | None
     verdict: Verdict
@@ -133,7 +131,6 @@ def find(
         verdict, outcome = _outcome(encoded, none, measure)
         sentence = outcome + conditions
     return Finding(
-        measure=measure.name,
         best=best.label,
         baseline=None if second is None else second.label,
         verdict=verdict,
