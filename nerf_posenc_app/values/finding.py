@@ -113,23 +113,20 @@ def find(
     encoded = next((fit for fit in fits if fit is not none), None)
     doubt = next((doubt for doubt in doubts if doubt.fit == fits[0].name), None)
     qualifications = [str(each) for each in doubts]
-    conditions = ""
-    if none is not None and encoded is not None:
-        conditions, differences = _conditions(encoded, none)
-        qualifications = [*differences, *qualifications]
-    scores = ", ".join(f"{_text(each, measure)} ({each.label})" for each in known)
-    sentence = f"{measure.quantity} {scores}"
+    listed = ", ".join(f"{_text(each, measure)} ({each.label})" for each in known)
+    scores = sentence = f"{measure.quantity} {listed}"
     verdict: Verdict = "reaches"
+    if none is not None and encoded is not None:
+        verdict, outcome = _outcome(encoded, none, measure)
+        conditions, notes = _conditions(encoded, none)
+        sentence, qualifications = outcome + conditions, [*notes, *qualifications]
     if length is not None:
-        verdict, sentence = "doubtful", f"After {length}, too few to compare: {sentence}"
+        verdict, sentence = "doubtful", f"After {length}, too few to compare: {scores}"
         qualifications.insert(0, f"{length[0].upper()}{length[1:]} are too few to compare")
     elif doubt is not None:
-        verdict, sentence = "doubtful", f'"{doubt.fit}" {doubt.reason}: {sentence}'
+        verdict, sentence = "doubtful", f'"{doubt.fit}" {doubt.reason}: {scores}'
     elif best.is_reference:
-        verdict, sentence = "behind", f"No fit reached {best.label}: {sentence}"
-    elif none is not None and encoded is not None:
-        verdict, outcome = _outcome(encoded, none, measure)
-        sentence = outcome + conditions
+        verdict, sentence = "behind", f"No fit reached {best.label}: {scores}"
     return Finding(
         best=best.label,
         baseline=None if second is None else second.label,

@@ -211,8 +211,8 @@ def test_the_page_shows_text_as_text_and_the_numbers_of_the_metrics(browser: Any
     assert [each for each in seen if not each.startswith(("file:", "data:"))] == []
     none, rotary, _ = read_metrics(Path("run")).fits
     said = page.locator("h1").inner_text()
-    assert f"bits per character {rotary.scores['bits_per_character']:.3f} " in said
-    assert f"{none.scores['bits_per_character']:.3f} without" in said
+    assert f"{rotary.scores['bits_per_character']:.3f} (rotary)" in said
+    assert f"{none.scores['bits_per_character']:.3f} (none)" in said
     table = page.locator("#scores").inner_text()
     for fit in (none, rotary):
         assert f"{fit.scores['accuracy_percent']:.1f}" in table
