@@ -153,8 +153,6 @@ class TaskKind(Kind[TaskOptions]):
                 "network": system.model,
                 "width": getattr(system, "width", None),
                 "depth": getattr(system, "depth", None),
-                "lr": lr,
-                "precision": config.precision,
             },
         )
 

@@ -170,9 +170,10 @@ class Renderer(nn.Module):
             loss = loss + rendering.penalty
         return ShownLoss(loss, shown)
 
-    def schedule(self, progress: float) -> float:
-        """Factor of the learning rates at a share of the fit in [0, 1)."""
-        return cosine_decay(progress) if self.poses is None else self.poses.schedule(progress)
+    @property
+    def schedule(self) -> Callable[[float], float]:
+        """Function from the share of the fit in [0, 1) to the factor of the learning rates."""
+        return cosine_decay if self.poses is None else self.poses.schedule
 
     def after_step(
         self, batches: RayBatches | None = None, *, autocast_dtype: torch.dtype | None = None

@@ -52,6 +52,12 @@ class OptimizerGroup:
             for optimizer in self.optimizers
         ]
 
+    @property
+    def peak_lrs(self) -> dict[str, float]:
+        """Initial learning rate of each part, by the name of its class: ``muon``, ``adam``."""
+        parts = zip(self.optimizers, self._initial_lrs, strict=True)
+        return {type(part).__name__.strip("_").lower(): lrs[0] for part, lrs in parts}
+
     def scale_lrs(self, factor: float) -> None:
         """Multiply every initial learning rate by ``factor``, raised to the power of its part."""
         parts = zip(self.optimizers, self._initial_lrs, self._lr_powers, strict=True)

@@ -44,6 +44,7 @@ SSIM = Measure(
     4,
     meaning="Structural similarity, 1 for equal images: Wang et al. 2004, 11 x 11 Gaussian window, "
     "sigma 1.5, mean over channels, and over all windows around the scored pixels",
+    least_gain=0.002,
 )
 
 CITATIONS = (
@@ -156,13 +157,11 @@ class CoordinateKind(Kind[Coordinates]):
             description=describe_fit(self.name, description, self.size, **(facts or {})),
             autocast_dtype=dtype,
             details={
+                "title": recipe.title,
                 "network": recipe.network,
                 "width": description.layers[0],
                 "depth": description.layers[1],
                 "num_bands": description.num_bands if encoding == "fourier" else None,
-                "optimizer": optimizer,
-                "lr": lr,
-                "precision": str(dtype).removeprefix("torch."),
             },
             **particular,
         )

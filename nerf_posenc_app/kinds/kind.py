@@ -58,7 +58,8 @@ class Problem:
         captured: capture a step as a CUDA graph, where there is a GPU; see `fit`.
         preview: renders small images of the fit in progress.
         originals: the true images of `preview`.
-        details: values for ``metrics.json``, such as the learning rate.
+        details: values for ``metrics.json``: ``network``, ``width`` and ``depth``, which the
+            headline compares, and ``title``, its name of the encoding.
     """
 
     draw_batch: DrawBatch

@@ -224,14 +224,7 @@ class SequenceKind(Kind[SequenceOptions]):
                 logits.float().flatten(0, 1), targets.flatten(), ignore_index=_GIVEN
             ),
             autocast_dtype=torch.bfloat16 if config.precision == "bfloat16" else None,
-            details={
-                "network": "transformer",
-                "width": config.width,
-                "depth": config.depth,
-                "optimizer": "muon",
-                "lr": config.lr,
-                "precision": config.precision,
-            },
+            details={"network": "transformer", "width": config.width, "depth": config.depth},
         )
 
     def _batches(self, config: SequenceOptions) -> DrawBatch:

@@ -13,9 +13,8 @@ from nerf_posenc.training.checkpoints import write_text
 from nerf_posenc_app.report.images import read_run_image, webp_url
 from nerf_posenc_app.report.tables import InputScores, comparable, mean_text
 from nerf_posenc_app.report.template import render
-from nerf_posenc_app.values.finding import encoding_title
 from nerf_posenc_app.values.measures import Measure, score_text
-from nerf_posenc_app.values.names import BASELINE, FitName, block_files, file_stem
+from nerf_posenc_app.values.names import BASELINE, block_files, file_stem
 
 _THUMBNAIL = 128
 
@@ -139,7 +138,7 @@ def _headline(
     if best is None:
         return None
     return (
-        f"{encoding_title(FitName(best))} reaches {measure.quantity} {means[best]:.1f}"
+        f"{best} reached {measure.quantity} {means[best]:.1f}"
         f"{measure.suffix} on average over {_count(len(titles), noun)}, "
         f"{means[BASELINE]:.1f}{measure.suffix} without it"
     )

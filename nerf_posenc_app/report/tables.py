@@ -14,7 +14,7 @@ from nerf_posenc_app.values.results import Result
 
 PER_FIT = (
     *("network", "width", "depth", "num_bands"),
-    *("optimizer", "lr", "precision", "batch_size"),
+    *("optimizer", "lr", "adam_lr", "schedule", "ema_decay", "precision", "batch_size"),
 )
 """Details of a fit that say how it was made, beside its encoding."""
 
@@ -119,7 +119,10 @@ def _how(details: Mapping[str, Any]) -> str:
     if "num_bands" in known:
         parts.append(f"{known['num_bands']} bands")
     if "lr" in known:
-        parts.append(f"{known.get('optimizer', 'learning rate')} {known['lr']:g}")
+        parts.append(f"{known['optimizer']} {known['lr']:g}")
+    parts += [f"adam {known['adam_lr']:g}"] if "adam_lr" in known else []
+    parts += [f"{known['schedule']} schedule".replace("_", " ")] if "schedule" in known else []
+    parts += [f"EMA {known['ema_decay']:g}"] if known.get("ema_decay") else []
     parts += [str(known["precision"])] if "precision" in known else []
     parts += [f"batches of {known['batch_size']:,}"] if "batch_size" in known else []
     return ", ".join(parts)

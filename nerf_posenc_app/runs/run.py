@@ -175,11 +175,6 @@ class Run:
     def evaluate(self, fit: Fit[Any]) -> Result:
         """Score a fit on the test data, and print its first score."""
         result = result_of(self.kind, fit)
-        details = {
-            "batch_size": self._halved_batch_size or self.config.batch_size,
-            **result.details,
-        }
-        result = replace(result, details=details)
         self.results.append(result)
         self._say_if_stopped(result)
         print_ending(result, self.kind.measures(self.config)[0], self.config)

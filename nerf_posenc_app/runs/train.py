@@ -145,9 +145,24 @@ def result_of(kind: Kind[Config], fit: Fit[Config]) -> Result:
             for record in fit.state.history
         ],
         snapshots=fit.snapshots,
-        details={**fit.problem.details, **evaluation.details},
+        details={**fit.problem.details, **_training_of(fit), **evaluation.details},
         is_complete=fit.state.is_complete,
     )
+
+
+def _training_of(fit: Fit[Any]) -> dict[str, Any]:
+    """Optimizer, schedule, average, batches and precision that a fit was trained with."""
+    problem = fit.problem
+    (optimizer, lr), *others = problem.optimizer.peak_lrs.items()
+    return {
+        "optimizer": optimizer,
+        "lr": lr,
+        **{f"{name}_lr": other for name, other in others},
+        "schedule": getattr(problem.schedule, "__qualname__", type(problem.schedule).__name__),
+        "ema_decay": problem.ema_decay or 0.0,
+        "batch_size": fit.config.batch_size,
+        "precision": str(problem.autocast_dtype or torch.float32).removeprefix("torch."),
+    }
 
 
 def _bar(name: str, state: FitState, *, quiet: bool) -> "tqdm[Any]":

@@ -1,14 +1,12 @@
-"""What a run has found: computed once, and said alike by the terminal, pages, cards and files."""
+"""The headline of a run: the score of the best fit beside the baseline, and how both were made."""
 
-import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from nerf_posenc.training.recipes import EncodingRecipe, get_recipe
 from nerf_posenc_app.values.measures import Measure, score_text
-from nerf_posenc_app.values.names import BASELINE, GUESS, FitName
+from nerf_posenc_app.values.names import BASELINE, FitName
 from nerf_posenc_app.values.results import Result
 
 Verdict = Literal["gains", "loses", "unclear", "behind", "reaches", "doubtful"]
@@ -17,6 +15,24 @@ Verdict = Literal["gains", "loses", "unclear", "behind", "reaches", "doubtful"]
 ``reaches`` is that of fits with nothing to gain over, and ``doubtful`` that of scores which say
 little of the encodings.
 """
+
+# What two fits may differ in, as the difference is written.
+_SETTINGS = {
+    "network": "{} network",
+    "width": "width {}",
+    "depth": "depth {}",
+    "parameters": "{} parameters",
+    "optimizer": "optimizer {}",
+    "lr": "learning rate {}",
+    "adam_lr": "Adam learning rate {}",
+    "schedule": "{} schedule",
+    "ema_decay": "EMA decay {}",
+    "batch_size": "batch size {}",
+    "precision": "precision {}",
+    "steps": "{} steps",
+}
+# A headline names the numbers of this many differences; of more, a note does.
+_MAX_DIFFERENCES = 2
 
 
 @dataclass(frozen=True)
@@ -43,7 +59,6 @@ class Finding:
     """What a run has found.
 
     Attributes:
-        measure: name of the measure that fits are compared by.
         best: name of the best fit or reference.
         baseline: name of the fit or reference beside the best; None if the best stands alone.
         verdict: outcome of that comparison; `Verdict` lists the values.
@@ -51,7 +66,6 @@ class Finding:
         sentence: all of it in one sentence.
     """
 
-    measure: str
     best: str
     baseline: str | None
     verdict: Verdict
@@ -82,23 +96,38 @@ def find(
     Returns:
         What was found, in the numbers of the table; None if no fit has a score.
     """
-    search = _Search(results, measure)
-    if not search.fits:
+    known = [each for each in results if not math.isnan(each.scores[measure.name])]
+    known.sort(key=lambda each: each.scores[measure.name], reverse=measure.higher_is_better)
+    fits = [each for each in known if not each.is_reference]
+    if not fits:
         return None
-    best, second = search.best_two()
-    doubt = next((doubt for doubt in doubts if doubt.fit == search.fits[0].name), None)
-    verdict: Verdict = "doubtful"
+    none = next((fit for fit in fits if fit.name == FitName(BASELINE)), None)
+    if none is not None and not none.is_complete and len(fits) > 1:
+        # A stopped fit is no baseline for a gain.
+        known.remove(none)
+        fits.remove(none)
+        none = None
+    best = known[0]
+    first = fits if none is None or best.is_reference else [none, *fits]
+    second = next((each for each in [*first, *known] if each is not best), None)
+    encoded = next((fit for fit in fits if fit is not none), None)
+    doubt = next((doubt for doubt in doubts if doubt.fit == fits[0].name), None)
     qualifications = [str(each) for each in doubts]
+    listed = ", ".join(f"{_text(each, measure)} ({each.label})" for each in known)
+    scores = sentence = f"{measure.quantity} {listed}"
+    verdict: Verdict = "reaches"
+    if none is not None and encoded is not None:
+        verdict, outcome = _outcome(encoded, none, measure)
+        conditions, notes = _conditions(encoded, none)
+        sentence, qualifications = outcome + conditions, [*notes, *qualifications]
     if length is not None:
+        verdict, sentence = "doubtful", f"After {length}, too few to compare: {scores}"
         qualifications.insert(0, f"{length[0].upper()}{length[1:]} are too few to compare")
-    if length is not None:
-        sentence = f"After {length}, too few to compare: {search.scores()}"
     elif doubt is not None:
-        sentence = f"{_subject(doubt.fit)} {doubt.reason}: {search.scores()}"
-    else:
-        verdict, sentence = search.verdict()
+        verdict, sentence = "doubtful", f'"{doubt.fit}" {doubt.reason}: {scores}'
+    elif best.is_reference:
+        verdict, sentence = "behind", f"No fit reached {best.label}: {scores}"
     return Finding(
-        measure=measure.name,
         best=best.label,
         baseline=None if second is None else second.label,
         verdict=verdict,
@@ -107,179 +136,81 @@ def find(
     )
 
 
-class _Search:
-    """The fits of a run by their scores.
+def _text(result: Result, measure: Measure) -> str:
+    return score_text(result.scores[measure.name], measure.digits) + measure.suffix
 
-    Attributes:
-        fits: fits that have a score, the best first.
-        references: references that have one, likewise.
-        baseline: the fit without an encoding, if it was fitted whole.
-    """
 
-    def __init__(self, results: Sequence[Result], measure: Measure) -> None:
-        self.measure = measure
-        known = [fit for fit in results if not math.isnan(fit.scores[measure.name])]
-        known.sort(key=self._score, reverse=True)
-        self.references = [result for result in known if result.is_reference]
-        self.fits = [result for result in known if not result.is_reference]
-        self.baseline = next((fit for fit in self.fits if fit.name == FitName(BASELINE)), None)
-        if self.baseline is not None and not self.baseline.is_complete and len(self.fits) > 1:
-            # A stopped fit is no baseline for a gain.
-            self.fits.remove(self.baseline)
-            self.baseline = None
-
-    def _score(self, result: Result) -> float:
-        value = result.scores[self.measure.name]
-        return value if self.measure.higher_is_better else -value
-
-    def best_two(self) -> tuple[Result, Result | None]:
-        """The best of all, and what it is compared with."""
-        best, reference = self.fits[0], next(iter(self.references), None)
-        if reference is not None and self._score(reference) > self._score(best):
-            return reference, best
-        rest = [fit for fit in self.fits[1:] if fit is not self.baseline]
-        beside = None if best is self.baseline else self.baseline
-        return best, beside or next(iter(rest), reference)
-
-    def verdict(self) -> tuple[Verdict, str]:
-        """What the best fit does, and the sentence that says so."""
-        best, reference = self.fits[0], next(iter(self.references), None)
-        if reference is not None and reference.name.encoding == GUESS:
-            # Only fits that are no better than a guess are named.
-            reference = reference if self._score(reference) > self._score(best) else None
-        quantity = self.measure.quantity
-        if reference is not None and self._score(reference) > self._score(best):
-            ahead = f"{reference.label}, {quantity} {self._text(reference)}"
-            fits = ", ".join(self._named(fit) for fit in self.fits)
-            return "behind", f"No fit reaches {ahead}: {fits}"
-        others = [fit for fit in self.fits if fit is not self.baseline]
-        if self.baseline is None or not others:
-            named = [_in_sentence(fit.name) + f" {self._text(fit)}" for fit in self.fits[1:]]
-            named += [
-                f"{fit.label} {self._text(fit)}"
-                for fit in self.references
-                if fit.name.encoding != GUESS
-            ]
-            found = f"{_does(best.name, 'reach')} {quantity} {self._text(best)}"
-            return "reaches", ", ".join([found, *named])
-        beside = "" if reference is None else f"; {reference.label} reaches {self._text(reference)}"
-        verdict, sentence = self._against(others[0], self.baseline)
-        return verdict, sentence + beside
-
-    def _against(self, best: Result, baseline: Result) -> tuple[Verdict, str]:
-        """What the best encoding gains over none."""
-        measure, texts = self.measure, [self._text(fit) for fit in (best, baseline)]
-        # Computed from the rounded scores, so that the numbers add up.
-        shown = [round(self._score(fit), measure.digits) for fit in (best, baseline)]
-        gained = abs(shown[0] - shown[1])
-        if _is_unclear(best, baseline, measure) or gained < 0.05:
-            return "unclear", (
-                f"No encoding is clearly better than none: {measure.quantity} {texts[0]} with "
-                f"{best.label}, {texts[1]} without"
-            )
-        is_gain = self._score(best) >= self._score(baseline)
+def _outcome(fit: Result, baseline: Result, measure: Measure) -> tuple[Verdict, str]:
+    """What an encoding gains over none."""
+    label = f'"{fit.label}"'
+    title = label if fit.name.swept else fit.details.get("title", label)
+    verdict: Verdict = "unclear"
+    outcome = "made no clear difference"
+    # Computed from the rounded scores, so that the numbers add up.
+    mine, theirs = (round(each.scores[measure.name], measure.digits) for each in (fit, baseline))
+    if measure.is_difference(mine, theirs) and not _is_chance(fit, baseline, measure):
         # A difference of percentages is one of points.
         unit = " points" if measure.unit == "%" else measure.suffix
-        digits = 1 if measure.unit else measure.digits
-        amount = f"{gained:.{digits}f}{unit}" if math.isfinite(gained) else "all that is missing"
-        return "gains" if is_gain else "loses", (
-            f"{_does(best.name, 'gain' if is_gain else 'lose')} {amount}: {measure.quantity} "
-            f"{texts[0]} against {texts[1]} without it{_in_common(best, baseline)}"
-        )
-
-    def scores(self) -> str:
-        """All scores, the best first, without a verdict."""
-        named = [self._named(fit) for fit in self.fits]
-        named += [f"{self._text(fit)} of {fit.label}" for fit in self.references]
-        return f"{self.measure.quantity} {', '.join(named)}"
-
-    def _named(self, fit: Result) -> str:
-        if fit.name == FitName(BASELINE):
-            return f"{self._text(fit)} without an encoding"
-        return f"{self._text(fit)} with {_in_sentence(fit.name)}"
-
-    def _text(self, result: Result) -> str:
-        value = score_text(result.scores[self.measure.name], self.measure.digits)
-        return value + self.measure.suffix
+        amount = score_text(abs(mine - theirs), 1 if measure.unit else measure.digits) + unit
+        is_gain = (mine > theirs) == measure.higher_is_better
+        verdict = "gains" if is_gain else "loses"
+        outcome = f"{'gained' if is_gain else 'lost'} {amount}"
+    scores = f"{measure.quantity} {_text(fit, measure)} against {_text(baseline, measure)}"
+    return verdict, f"{title} {outcome}: {scores} without it"
 
 
-def encoding_title(name: FitName) -> str:
-    """Name of a fit at the beginning of a sentence: the title of its encoding, if it has one."""
-    if name.swept is not None:
-        return _swept(name)
-    if name == FitName(BASELINE):
-        return "The network without an encoding"
-    recipe = _recipe(name)
-    return f"The encoding {name}" if recipe is None else recipe.title
+def _conditions(fit: Result, baseline: Result) -> tuple[str, list[str]]:
+    """What two fits have in common and what differs, and a note if much does."""
+    mine, theirs = (
+        {**each.details, "parameters": each.parameters, "steps": each.steps}
+        for each in (fit, baseline)
+    )
+    # What is not known of both is neither equal nor different.
+    known = [key for key in _SETTINGS if None not in (mine.get(key), theirs.get(key))]
+    differing = [key for key in known if mine[key] != theirs[key]]
+
+    def is_equal(*keys: str) -> bool:
+        return keys[0] in known and not {*keys} & {*differing}
+
+    equal = []
+    if is_equal("network", "width", "depth"):
+        # The first layer has a weight for each feature of the encoding.
+        equal.append("network" if is_equal("parameters") else "hidden layers")
+    if is_equal("optimizer", "lr", "adam_lr", "schedule", "ema_decay"):
+        equal.append("optimizer")
+    if is_equal("steps"):
+        equal.append(f"{fit.steps:,} steps")
+    different = [
+        _SETTINGS[key].format(f"{_plain(mine[key])} against {_plain(theirs[key])}")
+        for key in differing
+    ]
+    notes = []
+    if len(different) > _MAX_DIFFERENCES:
+        notes = [f"{fit.label} against {baseline.label}: {', '.join(different)}"]
+        nouns = [_SETTINGS[key].replace("{}", "").strip() for key in differing]
+        different = [f"different {_listed(nouns)}"]
+    parts = [f"same {_listed(equal)}"] * bool(equal) + different
+    return f"; {', '.join(parts)}" if parts else "", notes
 
 
-def _subject(name: FitName) -> str:
-    """A fit at the beginning of a sentence about the fit, not about its encoding."""
-    return encoding_title(name) if name == FitName(BASELINE) else f'"{name}"'
+def _plain(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return f"{value:,}" if isinstance(value, int) else str(value).replace("_", " ")
 
 
-def _swept(name: FitName) -> str:
-    """A fit among those of several values of an option: ``"8 bands"``."""
-    assert name.swept is not None
-    option, value = name.swept
-    if option == "num_bands":
-        return f"{value:g} bands"
-    return f"{name.encoding} with {option.replace('_', ' ')} {value:g}"
+def _listed(texts: Sequence[str]) -> str:
+    return " and ".join([", ".join(texts[:-1])] * (len(texts) > 1) + [*texts[-1:]])
 
 
-def _does(name: FitName, verb: str) -> str:
-    """Subject and verb of a sentence; some encodings are several: random Fourier features."""
-    title = encoding_title(name)
-    if title.endswith(("features", "Products of lines", " bands")):
-        return f"{title} {verb}"
-    return f"{title} {verb}{'es' if verb == 'reach' else 's'}"
-
-
-def _in_sentence(name: FitName) -> str:
-    if name.swept is not None:
-        return _swept(name)
-    recipe = _recipe(name)
-    if recipe is None:
-        return str(name)
-    # Acronyms such as SIREN keep their capitals.
-    is_acronym = recipe.title[1:2].isupper()
-    return recipe.title if is_acronym else recipe.title[0].lower() + recipe.title[1:]
-
-
-def _recipe(name: FitName) -> EncodingRecipe | None:
-    """Row of an encoding of coordinates; None for those of sequences, and for references."""
-    with contextlib.suppress(ValueError):
-        return get_recipe(name.encoding)
-    return None
-
-
-def _in_common(best: Result, baseline: Result) -> str:
-    """What two fits have in common."""
-    rows = [_recipe(fit.name) for fit in (best, baseline)]
-    if rows[0] is None or rows[1] is None:
-        # Sequences: one model, with encodings that have parameters or not.
-        is_same = best.parameters == baseline.parameters
-        return "" if not is_same else f", same network{_same_steps(best, baseline)}"
-    is_same = (rows[0].network, rows[0].layers) == (rows[1].network, rows[1].layers)
-    network = ", same network" if is_same else ", another network"
-    if is_same and best.parameters > baseline.parameters:
-        # The first layer has a weight for each feature.
-        network += " with a wider first layer"
-    return network + _same_steps(best, baseline)
-
-
-def _same_steps(best: Result, baseline: Result) -> str:
-    return f", same {best.steps:,} steps" if best.steps == baseline.steps else ""
-
-
-def _is_unclear(best: Result, baseline: Result, measure: Measure) -> bool:
+def _is_chance(fit: Result, baseline: Result, measure: Measure) -> bool:
     """Whether seeds overlap, or shares of few test examples differ by less than chance."""
-    a, b = ([s[measure.name] for s in fit.evaluation.by_seed] for fit in (best, baseline))
+    a, b = ([s[measure.name] for s in each.evaluation.by_seed] for each in (fit, baseline))
     if len(a) > 1 and len(b) > 1 and min(a) <= max(b) and min(b) <= max(a):
         return True
     if measure.count is None:
         return False
-    shares = [fit.scores[measure.name] / 100 for fit in (best, baseline)]
+    shares = [each.scores[measure.name] / 100 for each in (fit, baseline)]
     # Standard error of the difference of two shares, each with the variance p (1 - p) / n.
     error = math.sqrt(sum(share * (1 - share) for share in shares) / measure.count)
     return abs(shares[0] - shares[1]) < 2 * error

@@ -6,6 +6,11 @@ from dataclasses import dataclass
 
 from nerf_posenc.metrics.image import psnr_from_mse
 
+# The smallest difference of two scores that counts, by the unit of the measure.
+_LEAST_GAINS = {"dB": 0.05, "%": 0.1}
+# In other units, as a share of the larger score.
+_LEAST_SHARE = 0.01
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -21,6 +26,8 @@ class Measure:
         higher_is_better: whether a gain is more of it.
         meaning: one sentence for the report.
         count: number of test examples that it is a share of; None for other measures.
+        least_gain: smallest difference of two scores that counts; None for 0.05 dB, 0.1 percentage
+            points, or of other units a hundredth of the larger score.
     """
 
     name: str
@@ -30,6 +37,7 @@ class Measure:
     higher_is_better: bool = True
     meaning: str = ""
     count: int | None = None
+    least_gain: float | None = None
 
     @property
     def label(self) -> str:
@@ -50,6 +58,14 @@ class Measure:
     def sentence(self, value: float) -> str:
         """Quantity, value and unit, as ``"PSNR 26.92 dB"``."""
         return f"{self.quantity} {value:z.{self.digits}f}{self.suffix}"
+
+    def is_difference(self, a: float, b: float) -> bool:
+        """Whether two scores differ by more than the least gain."""
+        relative = _LEAST_SHARE * max(abs(a), abs(b))
+        least = (
+            _LEAST_GAINS.get(self.unit, relative) if self.least_gain is None else self.least_gain
+        )
+        return abs(a - b) > least
 
     @property
     def direction(self) -> str:

@@ -56,7 +56,8 @@ class Result:
         evaluation: scores and blocks.
         history: training score at each record.
         snapshots: previews during the fit, for the training video.
-        details: further values for ``metrics.json``.
+        details: further values for ``metrics.json``, with the settings that the fit was trained
+            with, as its model and its optimizer have them.
         is_reference: whether it is a reference.
         is_complete: whether it took all its steps or seconds; False if it was ended early.
     """

@@ -1,5 +1,9 @@
 """What a run says that it found: from results and doubts to one sentence."""
 
+import math
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from nerf_posenc_app.values.blocks import Evaluation
@@ -10,6 +14,10 @@ from nerf_posenc_app.values.results import Result
 
 PSNR = Measure("psnr_db", "PSNR", "dB")
 ERROR = Measure("warp_error", "warp error", digits=4, higher_is_better=False)
+TRAINED = {
+    **{"network": "relu", "width": 32, "depth": 2, "optimizer": "muon", "lr": 0.05},
+    **{"adam_lr": 0.01, "schedule": "cosine_decay", "ema_decay": 0.0, "batch_size": 1024},
+}
 
 
 def fit(
@@ -17,16 +25,18 @@ def fit(
     score: float,
     *,
     measure: Measure = PSNR,
-    parameters: int = 9,
+    parameters: int = 1251,
     is_reference: bool = False,
     swept: tuple[str, float] | None = None,
+    **details: Any,
 ) -> Result:
     return Result(
         name=FitName(name, swept),
         seconds=1.0,
-        steps=0 if is_reference else 30,
+        steps=0 if is_reference else 310,
         parameters=parameters,
         evaluation=Evaluation({measure.name: score}),
+        details={**TRAINED, **details},
         is_reference=is_reference,
     )
 
@@ -40,13 +50,72 @@ def said(
 
 
 def test_a_gain_is_said_in_the_numbers_of_the_table() -> None:
-    finding = said(fit("none", 28.95), fit("fourier", 42.96, parameters=20))
+    fourier = fit("fourier", 42.96, title="Positional encoding")
+    finding = said(fit("none", 28.95), fourier)
     assert finding.verdict == "gains"
     assert finding.sides == ("none", "fourier")
     assert finding.sentence == (
-        "Positional encoding gains 14.0 dB: PSNR 42.96 dB against 28.95 dB without it, same "
-        "network with a wider first layer, same 30 steps"
+        "Positional encoding gained 14.0 dB: PSNR 42.96 dB against 28.95 dB without it; same "
+        "network, optimizer and 310 steps"
     )
+
+
+@pytest.mark.parametrize(
+    ("changed", "conditions"),
+    [
+        (
+            {"parameters": 9379},
+            "same hidden layers, optimizer and 310 steps, 9,379 against 1,251 parameters",
+        ),
+        (
+            {"batch_size": 512},
+            "same network, optimizer and 310 steps, batch size 512 against 1,024",
+        ),
+        (
+            {"lr": 0.01, "schedule": "constant"},
+            "same network and 310 steps, learning rate 0.01 against 0.05, constant against cosine "
+            "decay schedule",
+        ),
+        # Of equal numbers of parameters, as SIREN and ReLU layers have them.
+        ({"network": "siren"}, "same optimizer and 310 steps, siren against relu network"),
+    ],
+)
+def test_what_differs_between_two_fits_is_named(changed: dict[str, Any], conditions: str) -> None:
+    finding = said(fit("none", 20.0), fit("gaussian", 24.0, **changed))
+    assert finding.sentence.partition("; ")[2] == conditions
+    assert not finding.qualifications
+
+
+def test_many_differences_have_their_numbers_in_a_note() -> None:
+    changed: dict[str, Any] = {"lr": 0.01, "schedule": "constant", "ema_decay": 0.97}
+    finding = said(fit("none", 20.0), fit("fourier", 24.0, parameters=2000, **changed))
+    assert finding.sentence.partition("; ")[2] == (
+        "same hidden layers and 310 steps, different parameters, learning rate, schedule and EMA "
+        "decay"
+    )
+    assert finding.qualifications == [
+        "fourier against none: 2,000 against 1,251 parameters, learning rate 0.01 against 0.05, "
+        "constant against cosine decay schedule, EMA decay 0.97 against 0"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("measure", "none", "other", "verdict"),
+    [
+        (ERROR, 0.04, 0.002, "gains"),
+        (ERROR, 0.04, 0.0398, "unclear"),
+        (PSNR, 20.0, 20.04, "unclear"),
+        (PSNR, 20.0, 19.9, "loses"),
+        (PSNR, math.inf, math.inf, "unclear"),
+        (Measure("accuracy", "accuracy", "%", 2), 50.0, 50.05, "unclear"),
+        (Measure("ssim", "SSIM", digits=4, least_gain=0.002), 0.95, 0.953, "gains"),
+    ],
+)
+def test_a_difference_counts_in_the_unit_of_its_measure(
+    measure: Measure, none: float, other: float, verdict: str
+) -> None:
+    fits = fit("none", none, measure=measure), fit("fourier", other, measure=measure)
+    assert said(*fits, measure=measure).verdict == verdict
 
 
 def test_fits_that_are_too_short_gain_nothing() -> None:
@@ -54,60 +123,34 @@ def test_fits_that_are_too_short_gain_nothing() -> None:
     assert finding.verdict == "doubtful"
     assert finding.qualifications == ["30 of the usual 600 steps are too few to compare"]
     assert finding.sentence == (
-        "After 30 of the usual 600 steps, too few to compare: PSNR 20.41 dB without an encoding, "
-        "19.56 dB with positional encoding"
+        "After 30 of the usual 600 steps, too few to compare: PSNR 20.41 dB (none), 19.56 dB "
+        "(fourier)"
     )
-    alone = said(fit("fourier", 38.65), length="25 of the usual 300 steps")
-    assert alone.sentence.startswith("After 25 of the usual 300 steps, too few to compare: PSNR")
-    beside = said(fit("fourier", 18.67), fit("sart", 32.68, is_reference=True), length="15 of 500")
-    assert beside.sentence == (
-        "After 15 of 500, too few to compare: PSNR 18.67 dB with positional encoding, 32.68 dB of "
-        "sart"
-    )
-    assert beside.sides == ("fourier", "sart")
 
 
-def test_a_best_fit_in_doubt_reaches_nothing() -> None:
-    reason = "did not find the patches (warp error 0.7084; 0.3186 at the start)"
-    name = "fourier-eased"
-    finding = said(
-        fit(name, 0.7084, measure=ERROR),
-        fit("none", 0.9, measure=ERROR),
-        measure=ERROR,
-        doubts=(Doubt(FitName("none"), reason), Doubt(FitName(name), reason)),
-    )
+def test_a_best_fit_in_doubt_gains_nothing() -> None:
+    doubt = Doubt(FitName("fourier"), "did not learn the sound (0.40 dB)", "Wait")
+    finding = said(fit("none", 0.3), fit("fourier", 0.4), doubts=(doubt,))
     assert finding.verdict == "doubtful"
     assert finding.sentence == (
-        f'"{name}" {reason}: warp error 0.7084 with {name}, 0.9000 without an encoding'
+        '"fourier" did not learn the sound (0.40 dB): PSNR 0.40 dB (fourier), 0.30 dB (none)'
     )
-    assert len(finding.qualifications) == 2
-
-
-def test_a_doubt_about_another_fit_leaves_the_gain() -> None:
-    doubt = Doubt(FitName("none"), "did not learn the sound (0.40 dB; silence scores 0 dB)", "Wait")
-    finding = said(fit("none", 0.4), fit("fourier", 20.0), doubts=(doubt,))
-    assert finding.verdict == "gains"
-    assert finding.qualifications == [f'"none" {doubt.reason}. Wait']
-
-
-def test_networks_that_differ_are_not_called_the_same() -> None:
-    # Of equal numbers of parameters, as SIREN and ReLU layers have them.
-    finding = said(fit("none", 20.0), fit("siren", 24.8))
-    assert "another network" in finding.sentence
-    assert "same network" not in finding.sentence
+    assert finding.qualifications == ['"fourier" did not learn the sound (0.40 dB). Wait']
+    doubted = replace(doubt, fit=FitName("none"))
+    assert said(fit("none", 0.3), fit("fourier", 20.0), doubts=(doubted,)).verdict == "gains"
 
 
 def test_a_better_reference_is_what_pages_open_on() -> None:
     finding = said(fit("none", 20.0), fit("gaussian", 24.0), fit("linear", 30.0, is_reference=True))
     assert finding.verdict == "behind"
     assert finding.sides == ("gaussian", "linear")
-    assert finding.sentence.startswith("No fit reaches linear, PSNR 30.00 dB: 24.00 dB with random")
+    assert finding.sentence.startswith("No fit reached linear: PSNR 30.00 dB (linear), 24.00 dB")
 
 
 def test_values_of_an_option_are_named_by_it() -> None:
     bands = [fit("fourier", 20.0 + n, swept=("num_bands", n)) for n in (4, 8)]
-    assert said(fit("none", 20.0), *bands).sentence.startswith("8 bands gain 8.0 dB: ")
-    assert said(*bands).sentence == "8 bands reach PSNR 28.00 dB, 4 bands 24.00 dB"
+    assert said(fit("none", 20.0), *bands).sentence.startswith('"fourier-8" gained 8.0 dB: ')
+    assert said(*bands).sentence == "PSNR 28.00 dB (fourier-8), 24.00 dB (fourier-4)"
 
 
 @pytest.mark.parametrize("results", [(), (fit("fourier", float("nan")),)])

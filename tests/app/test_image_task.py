@@ -24,6 +24,7 @@ from nerf_posenc_app.kinds.image.interpolation import INTERPOLATIONS
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.kinds.kind import Fit, Problem
 from nerf_posenc_app.options import CommonOptions
+from nerf_posenc_app.runs.saved import read_metrics
 from nerf_posenc_app.runs.stop import Stop
 from nerf_posenc_app.runs.train import train
 from nerf_posenc_app.values.blocks import View
@@ -135,6 +136,14 @@ def test_a_held_out_run_shows_and_measures_what_it_did_not_fit(
     assert [fit["encoding"] for fit in metrics["fits"]] == names
     assert metrics["fits"][1]["lr"] == recipes.HeldOutRecipe().lr
     assert metrics["fits"][0]["lr"] == recipes.default_lr("muon")
+    keys = ("schedule", "ema_decay", "adam_lr")
+    fits = read_metrics(Path("run")).fits
+    none, fourier, *_ = ([fit.details[key] for key in keys] for fit in fits)
+    assert (none, fourier) == (["cosine_decay", 0, 0.01], ["constant", 0.97, 0.001])
+    assert (
+        "learning rate 0.01 against 0.05, Adam learning rate 0.001 against 0.01, constant against "
+        "cosine decay schedule, EMA decay 0.97 against 0"
+    ) in metrics["finding"]["qualifications"][1]
     # 12 pixels to fit: half a cycle per pixel is pi * 6, between octaves 2 and 3; one less.
     assert metrics["config"]["num_bands"] == 3
     original = np.asarray(PIL.Image.open("run/original.png")).astype(float) / 255
@@ -155,7 +164,7 @@ def test_a_run_says_where_interpolation_is_ahead(capsys: pytest.CaptureFixture[s
     }
     best = max(INTERPOLATIONS, key=lambda name: fits[name]["psnr_db"])
     assert "After 1 of the usual 600 steps, too few to compare: PSNR" in printed
-    assert f"{fits[best]['psnr_db']:.2f} dB of {best}" in printed
+    assert f"{fits[best]['psnr_db']:.2f} dB ({best})" in printed
     assert fits[best]["parameters"] == fits[best]["steps"] == 0
 
 

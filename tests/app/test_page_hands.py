@@ -27,8 +27,7 @@ def test_the_headline_is_that_of_the_metrics(browser: Any, tmp_path: Path) -> No
     opened = browser.new_page()
     opened.goto((tmp_path / "page.html").as_uri())
     assert opened.locator("h1").inner_text() == (
-        "Positional encoding gains 7.3 dB: PSNR 27.26 dB against 20.00 dB without it, same "
-        "network, same 290 steps"
+        '"fourier" gained 7.3 dB: PSNR 27.26 dB against 20.00 dB without it; same 290 steps'
     )
     held_out = replace(PSNR, quantity="PSNR, held-out")
     found_there = about(measures=(held_out, SSIM), finding=find(results, held_out))

@@ -431,7 +431,7 @@ def test_a_new_network_and_a_new_optimizer_are_one_row_each(
     small = ["--size", "16", "--steps", "5", "--video", "0", "--quiet"]
     assert train_fit.main([*small, "--encodings", "linear", "--out", "run"]) == 0
     metrics = json.loads(Path("run/metrics.json").read_text())
-    assert metrics["fits"][0]["optimizer"] == "descent"
+    assert metrics["fits"][0]["optimizer"] == "sgd"
     assert metrics["fits"][0]["lr"] == 0.25
     assert metrics["fits"][0]["parameters"] == 2 * 3 + 3
     assert train_fit.main([*small, "--encodings", "linea"]) == 2

@@ -211,8 +211,8 @@ def test_the_page_shows_text_as_text_and_the_numbers_of_the_metrics(browser: Any
     assert [each for each in seen if not each.startswith(("file:", "data:"))] == []
     none, rotary, _ = read_metrics(Path("run")).fits
     said = page.locator("h1").inner_text()
-    assert f"bits per character {rotary.scores['bits_per_character']:.3f} " in said
-    assert f"{none.scores['bits_per_character']:.3f} without" in said
+    assert f"{rotary.scores['bits_per_character']:.3f} (rotary)" in said
+    assert f"{none.scores['bits_per_character']:.3f} (none)" in said
     table = page.locator("#scores").inner_text()
     for fit in (none, rotary):
         assert f"{fit.scores['accuracy_percent']:.1f}" in table
@@ -280,12 +280,11 @@ def test_no_winner_is_named_where_there_is_none() -> None:
         return finding.sentence
 
     assert said(result("a", 3.0, 4.0, 5.0)) == (
-        "The encoding a gains 8.0 points: error 4.0% against 12.0% without it, same network, same "
-        "5 steps"
+        '"a" gained 8.0 points: error 4.0% against 12.0% without it; same 5 steps'
     )
-    assert "No encoding is clearly better than none" in str(said(result("a", 9.0, 10.5, 11.0)))
-    assert "The encoding a loses 4.0 points" in str(said(result("a", 15.0, 16.0, 17.0)))
-    assert said() == "The network without an encoding reaches error 12.0%"
+    assert "made no clear difference" in str(said(result("a", 9.0, 10.5, 11.0)))
+    assert "lost 4.0 points" in str(said(result("a", 15.0, 16.0, 17.0)))
+    assert said() == "error 12.0% (none)"
 
 
 @pytest.mark.usefixtures("run")

@@ -250,13 +250,11 @@ class ViewsKind(Kind[AskedViews]):
             preview=lambda: [render_preview()],
             originals=[preview.over(0, gray)],
             details={
+                "title": recipes.get_recipe(description.encoding).title,
                 "network": config.field,
                 "width": description.layers[0],
                 "depth": description.layers[1],
                 "num_bands": config.num_bands if description.encoding == "fourier" else None,
-                "optimizer": config.optimizer,
-                "lr": lr,
-                "precision": str(dtype).removeprefix("torch."),
             },
         )
 
