@@ -6,25 +6,27 @@ A small ReLU network on raw coordinates learns low frequencies first. Bands of s
 `nerf_posenc.FourierEncoder`, let the same network recover fine detail: this program shows and
 measures how much. The method itself, a page of plain PyTorch, is examples/first_fit.py.
 
-`experiment` is all that the program does; each step is a method of `Run`
-(nerf_posenc_app/runs/run.py), and what is particular to an image, a scene or a sequence is in
-nerf_posenc_app/kinds. From there, nerf_posenc/training/coordinate_model.py puts encoder and network
-together, nerf_posenc/training/loop.py takes the gradient steps, and nerf_posenc/metrics/image.py
-computes PSNR.
+`experiment` is all that the program does, and `train` is how a network is fitted. What is
+particular to an image, a scene or a sequence is in nerf_posenc_app/kinds. What surrounds the fits,
+such as saving and resuming them, progress, and the page, is in nerf_posenc_app/runs and report;
+encoders, networks and the rendering of scenes are those of the library, nerf_posenc.
 """
 
 import sys
 from collections.abc import Sequence
 from typing import Any
 
+from torch import Tensor
+
 from nerf_posenc_app import cli
-from nerf_posenc_app.kinds.kind import Kind
+from nerf_posenc_app.kinds.kind import Fit, Kind
 from nerf_posenc_app.options import CommonOptions
 from nerf_posenc_app.runs.folder import RunFolder
 from nerf_posenc_app.runs.opening import open_run
 from nerf_posenc_app.runs.run import Context
+from nerf_posenc_app.runs.train import Session
 
-__all__ = ["experiment", "main"]
+__all__ = ["experiment", "main", "train"]
 
 
 def experiment(
@@ -48,14 +50,42 @@ def experiment(
             # A fit that diverges, or whose memory is too small, does not end the others.
             with run.failures_reported(name):
                 # The encoder, the network after it, their batches, loss and optimizer.
-                untrained = run.build(name)
-                # Gradient steps, saved once a minute; those that an earlier run took are not taken
-                # again.
-                trained = run.train(untrained)
+                fit = run.build(name)
+                # Saved once a minute; steps that an earlier run took are not taken again.
+                with run.training(fit) as training:
+                    train(fit, training)
                 # PSNR and SSIM, or what measures this kind, of the reconstruction.
-                run.evaluate(trained)
+                run.evaluate(fit)
         # The page, the images, metrics.json, and the table that is printed.
         return run.write_report()
+
+
+def train(fit: Fit[Any], training: Session) -> None:
+    """Fit a model by gradient descent, from random batches.
+
+    Args:
+        fit: the model with its problem: batches, loss and optimizer.
+        training: what surrounds the steps: precision, learning rates, progress and snapshots.
+    """
+    problem, optimizer = fit.problem, fit.problem.optimizer
+
+    @training.captured  # On a GPU as a graph of its kernels, which is launched as a whole.
+    def take_step(batch: tuple[Any, Any]) -> Tensor:
+        # Of an image coordinates (n, 2) of random pixels and their colors (n, 3); of a scene rays
+        # and the colors of their pixels.
+        inputs, target = batch
+        optimizer.zero_grad()
+        # The model is network(encoder(coordinates)); a scene's is asked along each ray, and what it
+        # answers is composited to a color.
+        prediction = training.predict(inputs)
+        # The mean squared error, of which PSNR is -10 log10.
+        loss = problem.loss(prediction, target)
+        loss.sum().backward()
+        optimizer.step()
+        return loss.detach()
+
+    for step in training.steps():
+        training.record(take_step(problem.draw_batch(step)))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import train_fit
 from nerf_posenc.training.checkpoints import load_checkpoint
-from nerf_posenc_app.runs.train import _Session
+from nerf_posenc_app.runs.train import Session
 
 
 def run_with_signal(
@@ -24,16 +24,16 @@ def run_with_signal(
     """Run the program, which gets a signal at these records of its fits; return its status."""
     count = 0
 
-    def save_and_signal(session: _Session) -> None:
+    def save_and_signal(session: Session) -> None:
         nonlocal count
         count += 1
         original(session)
         if count in records:
             os.kill(os.getpid(), number)
 
-    original = _Session.save_if_due
+    original = Session.save_if_due
     with monkeypatch.context() as patch:
-        patch.setattr(_Session, "save_if_due", save_and_signal)
+        patch.setattr(Session, "save_if_due", save_and_signal)
         return train_fit.main(arguments)
 
 

@@ -34,6 +34,9 @@ class ShownLoss(NamedTuple):
 Loss = Callable[[Any, Any], Tensor | ShownLoss]
 """From a batch's prediction and targets to a scalar, or to the loss of each of several models."""
 
+TakeStep = Callable[[tuple[Any, Any]], Tensor]
+"""One gradient step: from a batch, inputs and targets, to its loss."""
+
 
 @dataclass(frozen=True)
 class Record:
@@ -340,9 +343,7 @@ def predictor(
     return predict
 
 
-def captured_step(
-    take_step: Callable[[tuple[Any, Any]], Tensor], state: FitState
-) -> Callable[[tuple[Any, Any]], Tensor]:
+def captured_step(take_step: TakeStep, state: FitState) -> TakeStep:
     """The step as a CUDA graph, on a device that has them; else the step as it is."""
     device = next(state.model.parameters()).device
     if device.type != "cuda":

@@ -151,7 +151,7 @@ class Fit(Generic[Config]):
     model: nn.Module
     problem: Problem
     state: FitState
-    snapshots: Sequence[Snapshot] = ()
+    snapshots: list[Snapshot] = field(default_factory=list)
 
 
 class Kind(ABC, Generic[Config]):

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import sys
 import webbrowser
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -31,7 +32,14 @@ from nerf_posenc_app.runs.folder import REPORT, RunFolder
 from nerf_posenc_app.runs.notes import notes_on, too_short
 from nerf_posenc_app.runs.saved import METRICS, FitFile, RunState, write_metrics
 from nerf_posenc_app.runs.stop import Stop
-from nerf_posenc_app.runs.train import Watcher, begin_fit, print_ending, result_of, train
+from nerf_posenc_app.runs.train import (
+    Session,
+    Watcher,
+    begin_fit,
+    print_ending,
+    result_of,
+    training,
+)
 from nerf_posenc_app.terminal import first_line, noted, print_to_stderr, printable, quoted, say
 from nerf_posenc_app.values.finding import Doubt, Finding, find
 from nerf_posenc_app.values.measures import Measure
@@ -58,6 +66,10 @@ class Context:
     cwd: str = field(default_factory=os.getcwd)
     resumed: RunState | None = None
     is_part: bool = False
+
+
+class _TryAgain(Exception):  # noqa: N818 - no error, but a request.
+    """The fit is to be begun once more, with half the batch."""
 
 
 @dataclass
@@ -89,8 +101,10 @@ class Run:
     watchers: Sequence[Watcher] = ()
     # References that could not be computed, and why.
     _missing: list[str] = field(default_factory=list, init=False)
-    # Half the batch size, if the fit in progress ran out of memory with the whole.
-    _halved_batch_size: int | None = field(default=None, init=False)
+    # Fits that are still to be made.
+    _queue: deque[FitName] = field(default_factory=deque, init=False)
+    # Half the batch size, of fits that ran out of memory with the whole.
+    _halved_batch_sizes: dict[FitName, int | None] = field(default_factory=dict, init=False)
 
     def fit_file(self, name: FitName) -> FitFile:
         """Where a fit is saved."""
@@ -102,9 +116,11 @@ class Run:
         path, token = self.folder.fit_path(name), self.folder.token
         return FitFile(path, seconds=self.config.save_every, about=about, token=token)
 
-    def names_to_fit(self) -> list[FitName]:
+    def names_to_fit(self) -> Iterator[FitName]:
         """Names of the fits; those that were complete before are only evaluated, and come last."""
-        return sorted(self.names, key=lambda name: self.fit_file(name).is_complete())
+        self._queue = deque(sorted(self.names, key=lambda name: self.fit_file(name).is_complete()))
+        while self._queue:
+            yield self._queue.popleft()
 
     @contextlib.contextmanager
     def failures_reported(self, name: FitName) -> Iterator[None]:
@@ -116,61 +132,59 @@ class Run:
         """
         try:
             yield
+        except _TryAgain:
+            self._queue.appendleft(name)
         except (FloatingPointError, RuntimeError, MemoryError, CheckpointError) as error:
             print_to_stderr(f"{PROGRAM}: error: {name}: {failure_reason(error)}")
 
     def build(self, name: FitName) -> Fit[Any]:
         """Build the model of a fit, with its batches, its loss and its optimizer."""
-        file = self.fit_file(name)
-        if (saved := file.saved_steps()) is not None:
-            step, of = saved[0], f" of {saved[1]}" if self.config.seconds is None else ""
-            is_over = self.config.seconds is None and step == saved[1]
-            self.config.log(
-                f"{name} {'was fitted before' if is_over else f'continues at step {step}{of}'}"
-            )
-        return self._begin(name, file.saved_batch_size())
-
-    def _begin(self, name: FitName, halved_batch_size: int | None) -> Fit[Any]:
-        config, self._halved_batch_size = self.config, halved_batch_size
-        if halved_batch_size is not None:
-            config = replace(config, batch_size=halved_batch_size)
+        file, config = self.fit_file(name), self.config
+        if name not in self._halved_batch_sizes:
+            if (saved := file.saved_steps()) is not None:
+                step, of = saved[0], f" of {saved[1]}" if config.seconds is None else ""
+                is_over = config.seconds is None and step == saved[1]
+                config.log(
+                    f"{name} {'was fitted before' if is_over else f'continues at step {step}{of}'}"
+                )
+            self._halved_batch_sizes[name] = file.saved_batch_size()
+        if (halved := self._halved_batch_sizes[name]) is not None:
+            config = replace(config, batch_size=halved)
         return begin_fit(self.kind, name, config)
 
-    def train(self, fit: Fit[Any]) -> Fit[Any]:
-        """Take the steps of a fit that its file lacks; if memory ends, all with half the batch.
+    @contextlib.contextmanager
+    def training(self, fit: Fit[Any]) -> Iterator[Session]:
+        """Surround the steps of a fit, which go on from its file; see `runs.train.training`.
 
-        Args:
-            fit: the fit, from `build`.
-
-        Returns:
-            The fit with its snapshots.
+        If the memory ends, the fit is begun once more with half the batch.
 
         Raises:
             SaveError: If the fit cannot be saved.
             Stopped: If the run was asked to end.
         """
+        halved = self._halved_batch_sizes[fit.name]
         try:
-            return self._train(fit)
+            with training(
+                fit,
+                self.context.stop,
+                score=self.kind.training,
+                file=self.fit_file(fit.name),
+                watchers=self.watchers,
+                halved_batch_size=halved,
+            ) as session:
+                yield session
         except (RuntimeError, MemoryError) as error:
             whole = self.config.batch_size
-            cannot_halve = whole < 2 or self._halved_batch_size is not None
-            if not is_out_of_memory(error) or cannot_halve:
+            if not is_out_of_memory(error) or whole < 2 or halved is not None:
                 raise
-        tried = f"out of memory with batches of {whole}; trying again with {whole // 2}"
-        print_to_stderr(f"{PROGRAM}: warning: {fit.name}: {tried}")
-        return self._train(self._begin(fit.name, whole // 2))
-
-    def _train(self, fit: Fit[Any]) -> Fit[Any]:
-        snapshots = train(
-            fit,
-            self.context.stop,
-            score=self.kind.training,
-            file=self.fit_file(fit.name),
-            watchers=self.watchers,
-            halved_batch_size=self._halved_batch_size,
-        )
-        self.originals = fit.problem.originals
-        return replace(fit, snapshots=snapshots)
+            tried = f"out of memory with batches of {whole}; trying again with {whole // 2}"
+            print_to_stderr(f"{PROGRAM}: warning: {fit.name}: {tried}")
+            self._halved_batch_sizes[fit.name] = whole // 2
+        else:
+            self.originals = fit.problem.originals
+            return
+        # Outside of the handler, which would keep the memory of the step that failed.
+        raise _TryAgain
 
     def evaluate(self, fit: Fit[Any]) -> Result:
         """Score a fit on the test data, and print its first score."""

@@ -1,7 +1,8 @@
 """One fit: a model trained with a progress bar, snapshots, a file and an early end."""
 
+import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -12,8 +13,7 @@ from tqdm import tqdm
 from nerf_posenc.images import to_eight_bits
 from nerf_posenc.networks import num_parameters
 from nerf_posenc.training.checkpoints import CheckpointError
-from nerf_posenc.training.loop import FitState
-from nerf_posenc.training.loop import fit as fit_loop
+from nerf_posenc.training.loop import FitState, TakeStep, Training, captured_step, predictor
 from nerf_posenc_app.kinds.kind import Fit, Kind, Problem
 from nerf_posenc_app.options import CommonOptions
 from nerf_posenc_app.runs.saved import FitFile
@@ -53,7 +53,8 @@ def begin_fit(kind: Kind[Config], name: FitName, config: Config) -> Fit[Config]:
     return Fit(name=name, config=config, model=model, problem=problem, state=state)
 
 
-def train(
+@contextlib.contextmanager
+def training(
     fit: Fit[Config],
     stop: Stop,
     *,
@@ -61,8 +62,8 @@ def train(
     file: FitFile | None = None,
     watchers: Sequence[Watcher] = (),
     halved_batch_size: int | None = None,
-) -> list[Snapshot]:
-    """Train a model; go on from its file if that has a part of the fit.
+) -> Iterator["Session"]:
+    """Surround the steps of a fit: go on from its file, save it once a minute and as it ends.
 
     Args:
         fit: the fit, from `begin_fit`; its state is changed in place.
@@ -72,56 +73,23 @@ def train(
         watchers: log the fit in progress.
         halved_batch_size: batch size, if that of the run was too large for the memory.
 
-    Returns:
-        The snapshots.
-
     Raises:
         CheckpointError: If the file is damaged, of another version or of another fit.
         FloatingPointError: If the loss is not finite.
         SaveError: If the fit cannot be saved as it ends.
         Stopped: If the run was asked to end.
     """
-    session = _Session(fit, file, halved_batch_size, score)
+    session = Session(fit, stop, file, halved_batch_size, score, watchers)
     session.restore()
-    state, problem, config = fit.state, fit.problem, fit.config
-    was_complete = state.is_complete
-    bar = _bar(str(fit.name), state, quiet=config.quiet)
-
-    def after_step(state: FitState) -> None:
-        session.average_weights()
-        if problem.after_step is not None:
-            problem.after_step(state)
-
-    def on_record(state: FitState) -> None:
-        text = score.measure.sentence(score.score_from_loss(state.history[-1].loss))
-        bar.set_postfix_str(f"batches {text}", refresh=False)
-        bar.update(_done(state) - bar.n)
-        session.take_snapshot_if_due()
-        for show in watchers:
-            show(str(fit.name), state, problem)
-        session.save_if_due()
-
-    with bar, stop.training():
-        fit_loop(
-            state,
-            problem.draw_batch,
-            problem.loss,
-            forward=problem.forward,
-            schedule=problem.schedule,
-            autocast_dtype=problem.autocast_dtype,
-            compiled=problem.compiled,
-            captured=problem.captured,
-            after_step=after_step,
-            on_record=on_record,
-            should_stop=lambda: stop.is_requested,
-        )
+    was_complete = fit.state.is_complete
+    with session.bar, stop.training():
+        yield session
         session.save_part()
         if not was_complete:
             # Inside the fit, so that a signal at the last step does not lose it.
             session.finish()
         # The score is printed when the fit is evaluated.
-        bar.leave = False
-    return session.snapshots
+        session.bar.leave = False
 
 
 def result_of(kind: Kind[Config], fit: Fit[Config]) -> Result:
@@ -188,33 +156,72 @@ def print_ending(result: Result, measure: Measure, config: CommonOptions) -> Non
     print_line(str(result.name), text, quiet=config.quiet)
 
 
-class _Session:
-    """A fit with its average, its snapshots and its file."""
+class Session:
+    """The training of a fit, with its progress bar, average, snapshots and file.
+
+    Attributes:
+        bar: progress bar.
+        predict: function from the inputs of a batch to the prediction: the model, or what renders
+            its field, in the precision of the fit.
+        steps: numbers of the steps that are still to be taken; the learning rates are set.
+        record: counts a step and its loss.
+    """
 
     def __init__(
         self,
         fit: Fit[Any],
+        stop: Stop,
         file: FitFile | None,
         halved_batch_size: int | None,
         score: TrainingScore,
+        watchers: Sequence[Watcher] = (),
     ) -> None:
-        self._fit, self._file = fit, file
-        self._state, self._problem = fit.state, fit.problem
+        self._fit, self._file, self._watchers = fit, file, watchers
+        self._state, self._problem = state, problem = fit.state, fit.problem
         self._halved_batch_size, self._score = halved_batch_size, score
-        self.snapshots: list[Snapshot] = []
         # Denser at the start, when a fit changes most; in steps or seconds.
         config = fit.config
         length, count = config.seconds or config.steps, config.video
         self._due = [length * (i / (count - 1)) ** 2 for i in range(count)]
         self._average: AveragedModel | None = None
-        if fit.problem.ema_decay is not None:
-            average = get_ema_multi_avg_fn(fit.problem.ema_decay)
+        if problem.ema_decay is not None:
+            average = get_ema_multi_avg_fn(problem.ema_decay)
             self._average = AveragedModel(fit.model, multi_avg_fn=average)
+        self.bar = _bar(str(fit.name), state, quiet=config.quiet)
+        self.predict = predictor(
+            fit.model,
+            problem.forward,
+            autocast_dtype=problem.autocast_dtype,
+            compiled=problem.compiled,
+        )
+        loop = Training(
+            state,
+            schedule=problem.schedule,
+            after_step=self._after_step,
+            on_record=self._on_record,
+            should_stop=lambda: stop.is_requested,
+        )
+        self.steps, self.record = loop.steps, loop.record
 
-    def average_weights(self) -> None:
-        """Take a step's weights into the average."""
+    def captured(self, take_step: TakeStep) -> TakeStep:
+        """The step as a CUDA graph, if the fit has one; else as it is."""
+        return captured_step(take_step, self._state) if self._problem.captured else take_step
+
+    def _after_step(self, state: FitState) -> None:
         if self._average is not None:
             self._average.update_parameters(self._fit.model)
+        if self._problem.after_step is not None:
+            self._problem.after_step(state)
+
+    def _on_record(self, state: FitState) -> None:
+        score = self._score
+        text = score.measure.sentence(score.score_from_loss(state.history[-1].loss))
+        self.bar.set_postfix_str(f"batches {text}", refresh=False)
+        self.bar.update(_done(state) - self.bar.n)
+        self.take_snapshot_if_due()
+        for show in self._watchers:
+            show(str(self._fit.name), state, self._problem)
+        self.save_if_due()
 
     def take_snapshot_if_due(self) -> None:
         """Take a snapshot if the fit has come far enough."""
@@ -228,15 +235,15 @@ class _Session:
         images = list(self._problem.preview())
         if images:
             score = self._score.score_from_loss(self._state.history[-1].loss)
-            self.snapshots.append(Snapshot(self._state.step, score, images))
+            self._fit.snapshots.append(Snapshot(self._state.step, score, images))
 
     def finish(self) -> None:
         """Give the model its averaged weights, take the last snapshot, save a complete fit."""
         if self._average is not None:
             self._fit.model.load_state_dict(self._average.module.state_dict())
-            if self.snapshots and self.snapshots[-1].step == self._state.step:
+            if self._fit.snapshots and self._fit.snapshots[-1].step == self._state.step:
                 # The weights have changed since.
-                self.snapshots.pop()
+                self._fit.snapshots.pop()
                 self._due.append(0)
         if self._due and self._state.history:
             self._take_snapshot()
@@ -277,7 +284,7 @@ class _Session:
                     "score": str(snapshot.score),
                     "images": [to_eight_bits(image).cpu() for image in snapshot.images],
                 }
-                for snapshot in self.snapshots
+                for snapshot in self._fit.snapshots
             ],
             "model": dict(self._problem.description),
         }
@@ -303,7 +310,7 @@ class _Session:
             raise CheckpointError(f"{path} cannot be resumed: {reason}") from None
 
     def _restore_snapshots(self, saved: Sequence[Mapping[str, Any]]) -> None:
-        self.snapshots = [
+        self._fit.snapshots[:] = [
             Snapshot(
                 int(each["step"]),
                 float(each["score"]),
@@ -311,8 +318,8 @@ class _Session:
             )
             for each in saved
         ]
-        if self.snapshots:
-            last: float = self.snapshots[-1].step
+        if self._fit.snapshots:
+            last: float = self._fit.snapshots[-1].step
             if self._state.limit_seconds is not None:
                 last = max(r.seconds for r in self._state.history if r.step <= last)
             self._due = [due for due in self._due if due > last]

@@ -25,13 +25,11 @@ from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.kinds.kind import Fit, Problem
 from nerf_posenc_app.options import CommonOptions
 from nerf_posenc_app.runs.saved import read_metrics
-from nerf_posenc_app.runs.stop import Stop
-from nerf_posenc_app.runs.train import train
 from nerf_posenc_app.values.blocks import View
 from nerf_posenc_app.values.measures import BATCH_PSNR
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
-from tests.fits import fitted
+from tests.fits import fitted, train_alone
 from tests.small import SMALL_RUN
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -112,7 +110,7 @@ def test_the_moving_average_of_the_weights_is_that_of_every_step() -> None:
         state = FitState(model, optimizer, 12)
         name = FitName("none")
         fit = Fit(name=name, config=config, model=model, problem=problem, state=state)
-        train(fit, Stop(), score=BATCH_PSNR)
+        train_alone(fit, BATCH_PSNR)
         return [*passed, matrix.detach().double()]
 
     *passed, last = weights_with(None)

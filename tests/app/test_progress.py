@@ -11,13 +11,13 @@ from nerf_posenc.training.optimizers import adam
 from nerf_posenc_app.kinds.coordinates import PSNR
 from nerf_posenc_app.kinds.kind import Fit, Problem
 from nerf_posenc_app.options import CommonOptions
-from nerf_posenc_app.runs.stop import Stop
-from nerf_posenc_app.runs.train import print_ending, train
+from nerf_posenc_app.runs.train import print_ending
 from nerf_posenc_app.terminal import progress_bar, sum_up
 from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.measures import BATCH_PSNR, Measure
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
+from tests.fits import train_alone
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -36,7 +36,7 @@ def fit_a_line(steps: int, *, quiet: bool = False, measure: Measure = PSNR) -> N
     problem = Problem(draw_batch=draw, optimizer=state.optimizer)
     config = CommonOptions(steps=steps, quiet=quiet, video=0)
     fit = Fit(name=FitName("fourier"), config=config, model=module, problem=problem, state=state)
-    train(fit, Stop(), score=BATCH_PSNR)
+    train_alone(fit, BATCH_PSNR)
     scores = Evaluation({measure.name: 21.876}, [])
     result = Result(name=fit.name, seconds=1.0, steps=state.step, evaluation=scores)
     print_ending(result, measure, config)

@@ -13,13 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import train_fit
-from nerf_posenc.training import loop
 from nerf_posenc.training.checkpoints import load_checkpoint
 from nerf_posenc_app.kinds.image import auto
+from nerf_posenc_app.kinds.kind import Fit
 from nerf_posenc_app.report import outputs
-from nerf_posenc_app.runs import saved, train
+from nerf_posenc_app.runs import saved
 from nerf_posenc_app.runs.saved import METRICS, read_metrics
-from nerf_posenc_app.runs.train import _Session
+from nerf_posenc_app.runs.train import Session
 from tests.signals import run_with_signal
 from tests.small import SMALL_RUN
 
@@ -90,24 +90,24 @@ def test_batches_too_large_for_the_memory_are_halved_once(
     sizes = []
 
     def too_large(most: int) -> Callable[..., Any]:
-        def fit(state: Any, draw_batch: Any, *args: Any, **kwargs: Any) -> Any:
-            sizes.append(len(draw_batch(0)[1]))
+        def train(fit: Fit[Any], training: Session) -> None:
+            sizes.append(len(fit.problem.draw_batch(0)[1]))
             if sizes[-1] > most:
                 raise error
-            return original(state, draw_batch, *args, **kwargs)
+            original(fit, training)
 
-        return fit
+        return train
 
-    original = loop.fit
+    original = train_fit.train
     options = ["--encodings", "none", "--quiet", *SMALL_RUN, "--out"]
-    monkeypatch.setattr(train, "fit_loop", too_large(100))
+    monkeypatch.setattr(train_fit, "train", too_large(100))
     assert train_fit.main([*options, "run"]) == 0
     warning = capsys.readouterr().err
     assert "none: out of memory with batches of 200; trying again with 100" in warning
     assert sizes == [200, 100]
     metrics = json.loads(Path("run/metrics.json").read_text())
     assert metrics["fits"][0]["batch_size"] == 100
-    monkeypatch.setattr(train, "fit_loop", too_large(10))
+    monkeypatch.setattr(train_fit, "train", too_large(10))
     assert train_fit.main([*options, "small"]) == 1
     assert "out of memory; use a smaller --batch-size, --width" in capsys.readouterr().err
     assert not Path("small").exists()
@@ -116,13 +116,13 @@ def test_batches_too_large_for_the_memory_are_halved_once(
 def test_the_headline_names_a_batch_that_was_halved(monkeypatch: pytest.MonkeyPatch) -> None:
     errors = iter([MemoryError()])
 
-    def fit(*args: Any, **kwargs: Any) -> Any:
+    def train(fit: Fit[Any], training: Session) -> None:
         for error in errors:
             raise error
-        return original(*args, **kwargs)
+        original(fit, training)
 
-    original = loop.fit
-    monkeypatch.setattr(train, "fit_loop", fit)
+    original = train_fit.train
+    monkeypatch.setattr(train_fit, "train", train)
     assert train_fit.main([*RUN, *SMALL_RUN, "--steps", "310", "--quiet", "--out", "run"]) == 0
     metrics = json.loads(Path("run/metrics.json").read_text())
     assert [fit["batch_size"] for fit in metrics["fits"]] == [100, 200]
@@ -150,13 +150,13 @@ def test_overwrite_begins_anew(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_folder_that_is_lost_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    original = _Session.finish
+    original = Session.finish
 
-    def lose(session: _Session) -> None:
+    def lose(session: Session) -> None:
         shutil.rmtree("run")
         original(session)
 
-    monkeypatch.setattr(_Session, "finish", lose)
+    monkeypatch.setattr(Session, "finish", lose)
     assert train_fit.main(["--out", "run", "--quiet", *SMALL_RUN]) == 1
     errors = capsys.readouterr().err
     assert errors == (

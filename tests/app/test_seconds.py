@@ -46,9 +46,9 @@ def test_the_schedule_follows_the_clock(monkeypatch: pytest.MonkeyPatch) -> None
         return 1.0
 
     state = fit(new_state(20.0), clock.draw, schedule=schedule)
-    # 20 steps of half a second, then 10 of a second; a step begins once its batch is drawn.
+    # 20 steps of half a second, then 10 of a second; a step begins before its batch is drawn.
     assert seen == pytest.approx(
-        [min(1.0, (0.5 * n if n <= 20 else n - 10) / 20) for n in range(1, 31)], abs=1e-5
+        [min(1.0, (0.5 * n if n <= 20 else n - 10) / 20) for n in range(30)], abs=1e-5
     )
     assert max(seen) < 1
     assert state.step == state.num_steps == 30
