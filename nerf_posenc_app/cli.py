@@ -19,7 +19,6 @@ from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import PROGRAM, CommonOptions, UsageError, command_words, require
 from nerf_posenc_app.own_encodings import with_own_encodings
 from nerf_posenc_app.plugins import PluginError, how_to_install
-from nerf_posenc_app.runs.batch import run_many
 from nerf_posenc_app.runs.failures import is_out_of_memory
 from nerf_posenc_app.runs.resume import options_of_resume, resume
 from nerf_posenc_app.runs.run import Context, resume_command
@@ -41,8 +40,7 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
     """
     given = [argument.split("=")[0] for argument in arguments]
     words = set(given)
-    # An option that a single kind has chooses it: --images stands for --image.
-    chosen = [name for name in KINDS if words & {f"--{name}", f"--{name}s"}]
+    chosen = [name for name in KINDS if f"--{name}" in words]
     if len(chosen) > 1:
         names = " and ".join(f"--{name}" for name in chosen)
         raise UsageError(f"{names} exclude each other; give one of them")
@@ -50,9 +48,6 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
         # Of other options the last one holds.
         is_once = given.count(f"--{name}") <= 1
         require(is_once, f"--{name} is given more than once; give one")
-    both = {f"--{chosen[0]}", f"--{chosen[0]}s"} if chosen else {""}
-    if both <= words:
-        raise UsageError(f"give one of {' and '.join(sorted(both))}")
     for word in words:
         if word.startswith("--"):
             require_installed(word.removeprefix("--"))
@@ -152,9 +147,7 @@ def _run(arguments: Sequence[str], context: Context) -> int:
         )
         return 0 if resume(context, **arguments_read) else 1
     kind, options = parse(arguments)
-    is_single = getattr(options, f"{kind.name}s", None) is None
-    fit_all = context.experiment if is_single else run_many
-    return 0 if fit_all(kind, options, context) else 1
+    return 0 if context.experiment(kind, options, context) else 1
 
 
 def _fail(message: str, status: int, stop: Stop | None = None) -> int:

@@ -157,8 +157,6 @@ def _options(given: Mapping[str, Any]) -> tuple[type[Kind[Any]], CommonOptions]:
     """Kind of the data, and its options, checked."""
     for name in given:
         require_installed(name)
-        if name.removesuffix("s") in KINDS and name not in KINDS:
-            raise UsageError(f"{name} is for the command line; call fit for each of them")
     chosen = [name for name in given if name in KINDS]
     if len(chosen) != 1:
         raise UsageError(f"fit needs data: give one of {', '.join(KINDS)}, as in fit(image=pixels)")

@@ -469,7 +469,6 @@ RUNS = {
     "siren": f"--image cat --encodings siren {_IMAGE}",
     "held out": f"--image cat --held-out --optimizer adam --encodings gaussian {_IMAGE}",
     "auto": f"--image cat --encodings auto --optimizer adam --size 24 --steps 10 {QUICK}",
-    "images": f"--images cat noise.png --encodings fourier hash {_IMAGE}",
     "mlp": f"--encodings fourier {_SCENE} --turntable 1",
     "lens": f"--scene transforms --encodings fourier {_VIEWS}",
     "nerf": f"--field nerf --encodings fourier {_SCENE}",

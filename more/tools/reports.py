@@ -16,7 +16,6 @@ import numpy as np
 
 from nerf_posenc.radiance.views import Scene
 from nerf_posenc_app.data import SceneError, open_image, open_scene
-from nerf_posenc_app.kinds.image.inputs import find_images
 from nerf_posenc_app.options import UsageError
 from nerf_posenc_kinds.data.captures import photo_files
 from nerf_posenc_kinds.data.clips import open_clip
@@ -99,5 +98,4 @@ if __name__ == "__main__":
     main(Path(sys.argv[1]).resolve())
     hidden: Any = next(Path(sys.argv[1]).resolve().glob("24_*"))
     folder = next(path for path in hidden.iterdir() if path.is_dir()) / "images"
-    print(f"\n--images: {len(find_images([str(folder)], 10**9))} images")
     print(f"--photos: {len(photo_files(folder))} photographs")

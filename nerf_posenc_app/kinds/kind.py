@@ -272,20 +272,6 @@ class Kind(ABC, Generic[Config]):
         return iter(())
 
     @classmethod
-    def inputs(cls, options: Config) -> Sequence[str] | None:
-        """Paths or names of several data that are fitted one by one; None for a single one.
-
-        Raises:
-            UsageError: If one cannot be found.
-        """
-        return None
-
-    @classmethod
-    def of_input(cls, options: Config, name: str) -> Config:
-        """Options of one of several `inputs`."""
-        raise NotImplementedError
-
-    @classmethod
     def relocated(cls, options: Config, found: Callable[[str], str]) -> Config:
         """Options whose paths are found from another folder; by default that of ``--name``."""
         data = getattr(options, cls.name)

@@ -4,7 +4,6 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from nerf_posenc_app.terminal import printable
@@ -149,64 +148,6 @@ def as_csv(groups: Mapping[str, Sequence[Result]], measures: Sequence[Measure]) 
             texts = map(_cell, (title, run, name, *known))
             writer.writerow([*texts, fit.parameters, *scores, fit.steps, fit.seconds])
     return text.getvalue()
-
-
-@dataclass(frozen=True)
-class InputScores:
-    """First scores of the fits of one of several data.
-
-    Attributes:
-        measure: measure of the scores; it may differ between the data of a run.
-        scores: score by the name of the fit; a fit that failed is left out.
-    """
-
-    measure: Measure
-    scores: Mapping[str, float]
-
-
-def comparable(inputs: Mapping[str, InputScores], names: Sequence[str]) -> dict[Measure, list[str]]:
-    """Data with a finite score of every fit, which a mean can be taken over, by their measure.
-
-    Args:
-        inputs: scores of all data.
-        names: names of the fits.
-    """
-    titles_by_measure: dict[Measure, list[str]] = {}
-    for title, row in inputs.items():
-        titles = titles_by_measure.setdefault(row.measure, [])
-        if all(math.isfinite(row.scores.get(name, math.nan)) for name in names):
-            titles.append(title)
-    return titles_by_measure
-
-
-def table_of_inputs(
-    inputs: Mapping[str, InputScores], fits: Sequence[str], references: Sequence[str] = ()
-) -> str:
-    """Format the scores of several data, one row each, and their means, one for each measure.
-
-    Args:
-        inputs: scores of all data.
-        fits: names of the fits, one column each; a mean is over the data that have all of them.
-        references: names of what they are compared with.
-    """
-    groups, names = comparable(inputs, fits), [*fits, *references]
-    is_mixed = len(groups) > 1
-    unit = "" if is_mixed else f" ({next(iter(groups)).label})"
-    rows = [("data", *["measure"] * is_mixed, *(f"{name}{unit}" for name in names))]
-    for title, row in inputs.items():
-        known = [score_text(row.scores.get(name, math.nan), 2) for name in names]
-        rows.append((title, *[row.measure.label] * is_mixed, *known))
-    for measure, titles in groups.items():
-        means = [
-            mean_text([inputs[t].scores.get(name, math.nan) for t in titles]) for name in names
-        ]
-        rows.append((f"mean of {len(titles)}", *[measure.label] * is_mixed, *means))
-    return "\n".join(aligned(rows))
-
-
-def mean_text(values: Sequence[float]) -> str:
-    """Mean of scores; a dash if one is missing, or there are none."""
-    return score_text(sum(values) / len(values) if values else math.nan, 2)
 
 
 def _widest(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -172,7 +172,6 @@ def _begin(prepared: Run) -> None:
         config={name: value for name, value in config.items() if name not in NOT_COMPARED},
         fits=[str(name) for name in prepared.names],
         digest=kind.digest(),
-        is_part=context.is_part,
         versions=versions(),
     )
     before = context.resumed
@@ -202,5 +201,4 @@ def _begin(prepared: Run) -> None:
             folder.begin(state, prepared.options.in_memory())
         except OSError as error:
             raise UsageError(f"cannot write to {folder.path}: {error.strerror}") from None
-    if not context.is_part:
-        context.stop.folder = folder.path
+    context.stop.folder = folder.path

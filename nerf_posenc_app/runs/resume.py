@@ -12,7 +12,6 @@ from nerf_posenc_app.kinds import KINDS, require_installed
 from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import CommonOptions, Seconds, UsageError
 from nerf_posenc_app.own_encodings import imported, require_same_files
-from nerf_posenc_app.runs.batch import run_many
 from nerf_posenc_app.runs.folder import REPORT, open_run_folder
 from nerf_posenc_app.runs.run import Context
 from nerf_posenc_app.runs.saved import DATA, FIT_SUFFIX, FITS, RunState, read_metrics
@@ -66,9 +65,6 @@ def resume(
     """
     folder, state = open_run_folder(resume)
     try:
-        if state.is_part:
-            parent = resume.resolve().parent
-            raise UsageError(f"--resume {resume}: it is one run of several; resume {parent}")
         if not state.digest:
             raise UsageError(f"--resume {resume}: its run.json has no checksum of the data")
         for name in encodings:
@@ -88,8 +84,6 @@ def resume(
         options.check()
         context = replace(context, command=state.command, cwd=state.cwd, resumed=state)
         context.stop.folder = resume
-        if state.files is not None:
-            return run_many(kind, options, context, folder)
         if _is_complete(resume, state):
             if not quiet:
                 say(f"{resume} is already complete; there is nothing to resume")

@@ -57,7 +57,6 @@ class Context:
         experiment: makes a run.
         cwd: folder that relative paths start from.
         resumed: state of the run that is resumed; None for a new one.
-        is_part: whether the run is part of a run of several data.
     """
 
     command: str
@@ -65,7 +64,6 @@ class Context:
     experiment: Callable[..., bool]
     cwd: str = field(default_factory=os.getcwd)
     resumed: RunState | None = None
-    is_part: bool = False
 
 
 class _TryAgain(Exception):  # noqa: N818 - no error, but a request.

@@ -62,11 +62,9 @@ class RunState:
         own_encodings: files of the user's own encodings, by the name of the encoding.
         command: the command line, or the call of `fit`, for people to read.
         cwd: folder that relative paths start from.
-        config: the resolved configuration; empty for a run of several data.
+        config: the resolved configuration.
         fits: names of all fits.
         digest: checksum of the data.
-        files: data of a run of several; None for other runs.
-        is_part: whether the run is part of a run of several.
         token: part of the names of files in progress.
         versions: versions of what the run was begun with.
     """
@@ -80,8 +78,6 @@ class RunState:
     config: dict[str, Any] = field(default_factory=dict)
     fits: Sequence[str] = ()
     digest: str = ""
-    files: Sequence[str] | None = None
-    is_part: bool = False
     token: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
 
@@ -351,7 +347,7 @@ def read_metrics(folder: Path) -> Metrics:
         if not folder.is_dir():
             raise ValueError(f"there is no folder {folder}")
         if any(folder.glob(f"*/{METRICS}")):
-            raise ValueError("it is a run of several data: give the folders in it")
+            raise ValueError("it is a folder of runs: give the folders in it")
         resume = "; continue it with --resume" if (folder / STATE).is_file() else ""
         raise ValueError(f"it has no {METRICS}: the run is not complete{resume}")
     values = from_json(dict[str, Any], read_json(file), METRICS)

@@ -38,7 +38,7 @@ def find_fit(run: Path, encoding: str | None) -> tuple[str, Path, Path]:
         )
     if not by_name:
         inner = any(run.glob(f"*/{FITS}/*{FIT_SUFFIX}")) if run.is_dir() else False
-        several = "; it is a run of several data; give the folder of one of them" if inner else ""
+        several = "; it is a folder of runs: give the folder of one of them" if inner else ""
         raise UsageError(f"{run} contains no saved fit (fits/NAME.safetensors){several}")
     name = _best(run, by_name) if encoding is None else encoding
     if name not in by_name:

@@ -11,7 +11,7 @@ import pytest
 import train_fit
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
-from tests.small import SMALL_RUN, SMALL_SEQUENCE, write_noise
+from tests.small import SMALL_RUN, SMALL_SEQUENCE
 from tests.texts import made_text
 
 AXE = os.environ.get("AXE_CORE", "")
@@ -27,17 +27,14 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]
     os.chdir(folder)
     try:
         Path("text.txt").write_text(made_text())
-        write_noise()
         image = ["--encodings", "none", "fourier", *SMALL_RUN, "--quiet"]
         assert train_fit.main(["--image", "cat", *image, "--out", "image"]) == 0
         assert train_fit.main(["--image", "cat", "--held-out", *image, "--out", "held"]) == 0
-        assert train_fit.main(["--images", "cat", "noise.png", *image, "--out", "images"]) == 0
         assert train_fit.main([*SMALL_SEQUENCE, "--quiet", "--out", "sequence"]) == 0
         assert train_fit.main(["compare", "image", "held", "--out", "compared.html"]) == 0
         yield {
             "image": folder / "image/report.html",
             "held-out": folder / "held/report.html",
-            "images": folder / "images/index.html",
             "sequence": folder / "sequence/report.html",
             "comparison": folder / "compared.html",
         }

@@ -34,7 +34,6 @@ from nerf_posenc_app.data.posed.folders import ImageFinder
 from nerf_posenc_app.data.reading import worker
 from nerf_posenc_app.kinds.kind import Rendered
 from nerf_posenc_app.report.tables import as_csv
-from nerf_posenc_app.runs.batch import _digest
 from nerf_posenc_app.runs.folder import short_name
 from nerf_posenc_app.runs.saved import STATE
 from nerf_posenc_app.runs.signals import handled_signals
@@ -107,26 +106,6 @@ def test_cameras_are_counted_before_anything_is_rendered(
     with pytest.raises(SceneError, match=said):
         open_cameras(Path("cameras.json"), Camera.from_angle(100, 100, 0.8))
     assert time.process_time() - began < 10
-
-
-def test_a_run_of_very_many_data_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    Image.new("RGB", (9, 9)).save("a.png")
-    with quick_report():
-        train_fit.main(
-            ["--images", "a.png", "a.png", *QUICK, "--encodings", "none", "--out", "run"]
-        )
-    state = json.loads(Path("run", STATE).read_text())
-    Path("run", STATE).write_text(json.dumps({**state, "files": ["missing.png"] * 100_000}))
-    assert train_fit.main(["--resume", "run"]) == 2
-    assert "100,000 data in one run, more than 10,000" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["b$^$.png", "$x_{$.png", "$$.png"])
-def test_dollars_in_a_name_are_no_mathematics(name: str) -> None:
-    Image.new("RGB", (12, 12), "red").save(name)
-    arguments = ["--images", name, name, *QUICK, "--encodings", "none", "--out", "run"]
-    assert train_fit.main(arguments) == 0
-    assert Path("run/table.txt").read_text().count(Path(name).stem) == 2
 
 
 def test_no_name_forges_a_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -286,12 +265,6 @@ def test_holes_in_files_fill_no_memory() -> None:
         file.truncate(8 << 30)
     with pytest.raises(CheckpointError, match="most of it is an empty hole"):
         load_checkpoint(checkpoint)
-    # Data of a run of several are looked at in pieces.
-    with Path("a.png").open("wb") as file:
-        file.truncate(1 << 28)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    _digest(["a.png"])
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 16
 
 
 def test_systems_that_lack_locks_and_permissions_are_written_to(

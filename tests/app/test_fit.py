@@ -333,7 +333,6 @@ def test_views_in_memory_are_fitted_under_their_masks() -> None:
         (dict(image=["cat"]), "must be a path or numbers"),
         (dict(scene=np.zeros((8, 8))), "must be a path, a name or nerf_posenc.radiance.Views"),
         (dict(sequence=np.zeros(8)), "sequence must be a text; it is"),
-        (dict(image="cat", images=["cat"]), "call fit for each"),
         (dict(bands=3), "fit needs data"),
         (
             dict(image=np.zeros((9, 9), np.int64)),

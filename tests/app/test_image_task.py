@@ -166,19 +166,6 @@ def test_a_run_says_where_interpolation_is_ahead(capsys: pytest.CaptureFixture[s
     assert fits[best]["parameters"] == fits[best]["steps"] == 0
 
 
-@pytest.mark.slow
-def test_many_images_are_held_out_of_alike() -> None:
-    options = ["--held-out", "--encodings", "fourier", "--quiet", "--video", "0", *SMALL_RUN]
-    assert train_fit.main(["--image", "cat", "--out", "alone", *options]) == 0
-    arguments = ["--images", "cat", "cat", "--out", "both", *options]
-    assert train_fit.main(arguments) == 0
-    alone, *both = (
-        json.loads(Path(name, "metrics.json").read_text())["fits"][0]["psnr_db"]
-        for name in ("alone", "both/000-cat", "both/001-cat")
-    )
-    assert both == pytest.approx([alone, alone], abs=0.1)
-
-
 def test_a_image_without_pixels_between_cannot_hold_any_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

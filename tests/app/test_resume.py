@@ -21,7 +21,6 @@ pytestmark = pytest.mark.usefixtures("own_folder", "no_hull", "no_report")
 RUNS = {
     "image": ["--image", "cat", "--encodings", "none", "fourier", *SMALL_RUN],
     "held-out": ["--held-out", "--encodings", "fourier", *SMALL_RUN],
-    "images": ["--images", "cat", "noise.png", "--encodings", "none", "fourier", *SMALL_RUN],
     "scene": [*SMALL_SCENE, "--turntable", "1"],
     "poses": [
         *(*SMALL_SCENE, "--field", "auto", "--refine-poses", "--disturb-poses", "0.1"),
@@ -126,7 +125,6 @@ def test_only_the_run_that_was_begun_is_resumed(
         ({"options": {**state["options"], "steps": "3"}}, "steps must be an integer; it is '3'"),
         ({"options": {**state["options"], "steps": 0}}, "--steps must be 1 or more"),
         ({"kind": "soup"}, "there is no kind of data 'soup'"),
-        ({"is_part": True}, "it is one run of several"),
         ({"digest": ""}, "no checksum of the data"),
     ):
         Path("run/run.json").write_text(json.dumps({**state, **change}))
@@ -162,31 +160,3 @@ def test_a_damaged_fit_is_named_and_the_others_go_on(
     assert "remove the file to fit it again" in errors
     file.unlink()
     assert train_fit.main(["--resume", "run", "--quiet"]) == 0
-
-
-def test_several_images_go_on_with_those_that_are_missing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Image.new("RGB", (9, 9), "red").save("a.png")
-    Path("b.png").write_text("no image")
-    arguments = ["--images", "a.png", "b.png", "cat", *SMALL_RUN, "--encodings", "none"]
-    assert train_fit.main([*arguments, "--quiet", "--out", "run"]) == 1
-    written = Path("run/000-a/metrics.json").stat().st_mtime_ns
-    shutil.rmtree("run/002-cat")
-    assert train_fit.main(["--resume", "run", "--quiet"]) == 1
-    assert Path("run/000-a/metrics.json").stat().st_mtime_ns == written
-    table = Path("run/table.txt").read_text()
-    assert "mean of 2" in table
-    # What a run of several names is read if it is what it was, and no link is followed.
-    Image.new("RGB", (9, 9), "blue").save("b.png")
-    assert train_fit.main(["--resume", "run", "--quiet"]) == 2
-    assert "its data have changed since the run started" in capsys.readouterr().err
-    Path("b.png").write_text("no image")
-    shutil.rmtree("run/002-cat")
-    Path("elsewhere").mkdir()
-    Path("run/002-cat").symlink_to(Path("elsewhere").resolve())
-    assert train_fit.main(["--resume", "run", "--quiet"]) == 2
-    assert "is a link, which no run follows" in capsys.readouterr().err
-    assert not list(Path("elsewhere").iterdir())
-    assert train_fit.main(["--resume", "run/000-a"]) == 2
-    assert "it is one run of several" in capsys.readouterr().err

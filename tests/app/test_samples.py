@@ -197,7 +197,6 @@ def test_auto_judges_by_fitted_values_that_are_held_out() -> None:
         ("--observed white.png", "it observes 384 of 384 pixels"),
         ("--observed 0.1 --held-out", "--observed and --held-out exclude each other"),
         ("--references rbf", "--references rbf is for --observed; add it"),
-        ("--images a.png --mask mask.png", "give one of"),
     ],
 )
 def test_a_mistake_names_the_file_and_what_to_do(

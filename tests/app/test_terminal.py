@@ -100,10 +100,10 @@ def test_an_image_of_any_name_is_fitted_and_reported(capsys: pytest.CaptureFixtu
     with open(name, "wb") as file:
         Image.new("RGB", (9, 9), "red").save(file, "PNG")
     options = [*SMALL_RUN, "--encodings", "none"]
-    assert train_fit.main(["--images", path, "--out", "run", *options]) == 0
+    assert train_fit.main(["--image", path, *options]) == 0
     printed = capsys.readouterr().out
     assert "\x1b" not in printed
-    (folder,) = (f for f in Path("run").iterdir() if f.is_dir() and f.name.startswith("000-"))
+    (folder,) = Path("runs").iterdir()
     assert (folder / "report.html").stat().st_size > 1000
     assert train_fit.main(["compare", str(folder), "--out", "page.html"]) == 0
 

@@ -248,33 +248,6 @@ def test_runs_are_compared_on_one_page(capsys: pytest.CaptureFixture[str]) -> No
     assert Path("both.html").read_bytes() == before
 
 
-@pytest.mark.usefixtures("no_hull", "no_report")
-def test_several_images_are_fitted_and_one_that_fails_does_not_stop_the_rest(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    Path("in").mkdir()
-    for name in ("a", "b"):
-        Image.fromarray(np.random.default_rng(0).integers(0, 255, (9, 9, 3), np.uint8)).save(
-            f"in/{name}.png"
-        )
-    Path("in/broken.png").write_text("no image")
-    Path("in/notes.txt").write_text("no image either")
-    assert (
-        train_fit.main(["--images", "in", "cat", "--bands", "3", "--out", "run", *SMALL_RUN]) == 1
-    )
-    printed = capsys.readouterr()
-    assert "cannot read in/broken.png" in printed.err
-    lines = [line.split() for line in printed.out.splitlines()]
-    rows = {line[0]: line for line in lines if line and line[0][:3].isdigit()}
-    assert list(rows) == ["000-a", "001-b", "003-cat"]
-    mean = next(line for line in lines if line[:2] == ["mean", "of"])
-    for column in (1, 2):
-        expected = sum(float(row[column]) for row in rows.values()) / 3
-        assert float(mean[column + 2]) == pytest.approx(expected, abs=0.011)
-    assert Path("run/003-cat/report.html").exists()
-    assert Path("run/table.txt").read_text().strip() in printed.out
-
-
 def test_videos_are_webps_without_an_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     video = write_video(Path("video"), torch.rand(4, 8, 9, 3))

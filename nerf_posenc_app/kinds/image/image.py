@@ -38,7 +38,6 @@ from nerf_posenc_app.kinds.coordinates import (
     frequency_bands,
 )
 from nerf_posenc_app.kinds.image import auto, defaults
-from nerf_posenc_app.kinds.image.inputs import find_images
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.kinds.image.reconstruction import (
     MU_LAW_PSNR,
@@ -115,10 +114,6 @@ class ImageKind(CoordinateKind[ImageOptions]):
                 image = replace(image, name=Path(options.image).stem, source=options.image)
         else:
             name = options.image
-            is_folder = os.path.isdir(name)
-            require(
-                not is_folder, f"--image {name} is a folder; --images {name} fits all images in it"
-            )
             image = open_image(
                 name, max_pixels=options.max_pixels, size=options.size, as_light=True
             )
@@ -283,18 +278,6 @@ class ImageKind(CoordinateKind[ImageOptions]):
         yield from doubts_of_flat_fits(results, flat, config, psnr_of(self.image))
 
     @classmethod
-    def inputs(cls, options: ImageOptions) -> Sequence[str] | None:
-        """Files and samples of ``--images``."""
-        if options.images is None:
-            return None
-        return find_images(options.images, options.max_pixels)
-
-    @classmethod
-    def of_input(cls, options: ImageOptions, name: str) -> ImageOptions:
-        """Options of one of several images."""
-        return replace(options, image=name, images=None)
-
-    @classmethod
     def relocated(cls, options: ImageOptions, found: Callable[[str], str]) -> ImageOptions:
         """Find the files from another folder."""
         changed: dict[str, Any] = {}
@@ -303,8 +286,6 @@ class ImageKind(CoordinateKind[ImageOptions]):
             # A share of the pixels and the word alpha are not files.
             if file is not None and not isinstance(file, InMemory) and os.path.exists(found(file)):
                 changed[name] = found(file)
-        if options.images is not None:
-            changed["images"] = tuple(map(found, options.images))
         return super().relocated(replace(options, **changed), found)
 
     @classmethod

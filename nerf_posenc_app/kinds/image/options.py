@@ -32,9 +32,6 @@ class ImageOptions(PixelOptions):
     """Image file; the name of an image of the folder scenes: cat, star, zone-plate,
     bandlimited; or FILE.py with a function image(size)."""
 
-    images: tuple[str, ...] | None = None
-    """Image files, or folders of images; each image is fitted in a separate run."""
-
     light: bool = False
     """Fit floating-point values as linear light even if the file does not declare it."""
 
@@ -78,17 +75,11 @@ class ImageOptions(PixelOptions):
         suiting = [*suiting_encodings(), "auto"]
         check_encodings(self, "an image", suiting=suiting, built=names)
         super().check()
-        require("" not in (self.image, *(self.images or ())), "--image needs a path or a name")
-        require(self.images != (), "--images needs a path or a name")
         for option, values in (("--bands", self.num_bands), ("--sigma", self.sigma)):
             require(values != (), f"{option} needs a number, several numbers or auto")
         require(
             self.observed is None or not self.held_out,
             "--observed and --held-out exclude each other",
-        )
-        require(
-            self.mask is None or self.images is None,
-            "--mask: for a single --image, not for --images",
         )
         unknown = [name for name in self.references or () if name not in REFERENCES]
         require(
@@ -108,6 +99,6 @@ def default_encodings(options: ImageOptions, num_pixels: int) -> tuple[str, ...]
         return ("none", "fourier", "gaussian", "hash")
     has_grid = options.num_bands is None
     names = ("none", "fourier", "hash") if has_grid else ("none", "fourier")
-    if num_pixels > WITHOUT_BASELINE and not options.images:
+    if num_pixels > WITHOUT_BASELINE:
         return names[1:]
     return names

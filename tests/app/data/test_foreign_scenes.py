@@ -15,7 +15,7 @@ from PIL import Image
 
 from nerf_posenc.radiance.views import Scene
 from nerf_posenc_app.data import SceneError, open_image, open_scene
-from nerf_posenc_app.kinds.image.inputs import find_images
+from nerf_posenc_app.data.image_files import images_in
 from tests.app.data.test_scenes import POSE, write_blender
 from tests.optional import needs
 
@@ -402,7 +402,7 @@ def test_hidden_files_are_no_images(tmp_path: Path) -> None:
     for name in ("._000.png", ".hidden.jpg"):
         (tmp_path / f"images/{name}").write_bytes(b"Mac OS X")
     assert len(open_scene(str(tmp_path)).train) == 7
-    assert len(find_images([str(tmp_path / "images")], 10**9)) == 9
+    assert len(images_in(tmp_path / "images")) == 9
 
 
 def test_views_that_show_nothing_are_refused(tmp_path: Path) -> None:
