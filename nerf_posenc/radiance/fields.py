@@ -257,15 +257,23 @@ def hash_field(
         generator: random number generator of the initial features and weights.
     """
     growth = (max_resolution / 16) ** (1 / max(1, num_levels - 1))
+    grid = HashGridEncoder(
+        3,
+        num_levels,
+        features_per_level=features_per_level,
+        log2_table_size=log2_table_size,
+        growth=growth,
+        generator=generator,
+    )
+    return grid_field(grid, width=width, depth=depth, generator=generator)
+
+
+def grid_field(
+    encoder: Encoder, *, width: int, depth: int, generator: torch.Generator | None
+) -> RadianceField:
+    """The field of `hash_field` after any grid of trained features."""
     return RadianceField(
-        HashGridEncoder(
-            3,
-            num_levels,
-            features_per_level=features_per_level,
-            log2_table_size=log2_table_size,
-            growth=growth,
-            generator=generator,
-        ),
+        encoder,
         SphericalHarmonicsEncoder(4),
         width=width,
         depth=depth,

@@ -23,7 +23,6 @@ from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.devices import return_freed_memory
 from nerf_posenc.training.loop import mse, weighted_mse
-from nerf_posenc.training.schedules import constant
 from nerf_posenc_app.crops import preview_windows
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import (
@@ -66,9 +65,6 @@ from scenes.in_memory import image_in_memory
 
 if TYPE_CHECKING:
     from typing import Self
-
-# Options that may have several values in one run, by their encoding.
-_SWEPT = {"fourier": "num_bands", "gaussian": "sigma"}
 
 FITTED = Measure(
     "psnr_fitted_db",
@@ -182,11 +178,10 @@ class ImageKind(CoordinateKind[ImageOptions]):
         """One fit for each encoding, or for each of several numbers of bands or sigmas."""
         names = list[FitName]()
         for encoding in config.encodings:
-            option = _SWEPT.get(encoding, "")
-            values = getattr(config, option, None)
-            several = values if isinstance(values, tuple) else ()
-            names += [FitName(encoding, (option, value)) for value in several]
-            names += [] if several else [FitName(encoding)]
+            used = recipes.get_recipe(encoding).options_used
+            values = {option: getattr(config, option, None) for option in used}
+            several = [(o, value) for o, v in values.items() if isinstance(v, tuple) for value in v]
+            names += [FitName(encoding, each) for each in several] or [FitName(encoding)]
         return names
 
     def measures(self, config: ImageOptions) -> Sequence[Measure]:
@@ -209,15 +204,6 @@ class ImageKind(CoordinateKind[ImageOptions]):
         batches = PixelBatches(self.image, config.batch_size, seed=config.seed, device=device)
         encoder, network = model.children()
         draw_batch, forward = cache_corners(encoder_of(encoder), network, batches)
-        # Sinusoids that are fitted fast fill the gaps between the pixels with noise; raw
-        # coordinates cannot, and a hash grid does at any learning rate.
-        is_between = self.image.held_out is not None
-        is_slow = is_between and config.optimizer in ("auto", "muon")
-        held_out = recipes.get_recipe(description.encoding).held_out if is_slow else None
-        between: dict[str, Any] = {}
-        if held_out is not None:
-            between = {"lr": held_out.lr, "adam_lr": held_out.adam_lr}
-            between |= {"schedule": constant, "ema_decay": held_out.ema_decay}
         previews = [self.image.evaluated.coordinates_at(*window) for window in self._windows]
         truth = self.image.evaluated.pixels
         problem = self.trained(
@@ -231,7 +217,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
             facts=None if self.image.tone is None else vars(self.image.tone),
             loss=weighted_mse if batches.is_weighted else mse,
             originals=[unit_range(truth[window]) for window in self._windows],
-            **between,
+            is_between=self.image.held_out is not None,
         )
         dtype = problem.autocast_dtype
         problem.preview = lambda: [render(model, points, device, dtype) for points in previews]
@@ -321,7 +307,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
             raise UsageError(f"--crop: {error}") from None
         strips = fit.strips(longer_side, window=given["crop"])
         enough = recipes.default_bands(max(fit.size))
-        bands = fit.options.num_bands if fit.options.encoding == "fourier" else 0
+        has_bands = bool(recipes.encodings_with("num_bands", [fit.options.encoding]))
+        bands = fit.options.num_bands if has_bands else 0
         note = None
         if size > window_size and bands > enough:
             note = (

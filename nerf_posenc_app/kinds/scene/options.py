@@ -78,11 +78,6 @@ class ViewsOptions(PixelOptions):
         others = [name for name in self.encodings or () if name not in suiting]
         mlp = [name for name in others if name in FIELDS["mlp"].encodings()]
         require(not mlp, f"--field {field} does not take {', '.join(mlp)}; use --field mlp")
-        require(
-            "fourier" in suiting or self.num_bands is None,
-            f"--bands is for the fourier encoding, and --field {field} takes "
-            f"{', '.join(suiting)}; leave one of them out",
-        )
         built = self.encodings or row.default_encodings
         what = f"--field {field}" if field else "a scene"
         check_encodings(self, what, suiting=suiting, built=built)

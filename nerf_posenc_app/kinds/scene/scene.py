@@ -254,7 +254,9 @@ class ViewsKind(Kind[AskedViews]):
                 "network": config.field,
                 "width": description.layers[0],
                 "depth": description.layers[1],
-                "num_bands": config.num_bands if description.encoding == "fourier" else None,
+                "num_bands": (
+                    config.num_bands if "num_bands" in description.recipe.options_used else None
+                ),
                 "optimizer": config.optimizer,
                 "lr": lr,
                 "precision": str(dtype).removeprefix("torch."),
