@@ -28,7 +28,7 @@ from nerf_posenc_app.report.images import read_run_image
 from nerf_posenc_app.report.page import SECTIONS
 from nerf_posenc_app.report.tables import PER_FIT, gain
 from nerf_posenc_app.terminal import print_to_stderr
-from nerf_posenc_app.values.blocks import Block, Curve, Evaluation, Passage, Video, View
+from nerf_posenc_app.values.blocks import Block, Evaluation, Video, View
 from nerf_posenc_app.values.finding import Finding
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName, block_files
@@ -42,9 +42,6 @@ FIT_SUFFIX = ".safetensors"
 
 FORMAT = "nerf_posenc run"
 VERSION = 3
-
-# Fields of a fit's entry about its blocks, besides the titles of blocks with files.
-_PLAIN: Mapping[str, Any] = {"curves": Curve, "passages": Passage}
 
 
 class SaveError(Exception):
@@ -311,11 +308,10 @@ def write_metrics(
             "view_titles": [view.title for view in result.blocks(View)],
             "video_titles": [video.title for video in result.blocks(Video)],
             **{
-                _titles(name): [block.title for block in result.blocks(section.block)]
-                for name, section in SECTIONS.items()
-                if section.block is not None
+                _titles(name): [block.title for block in result.blocks(kind)]
+                for name, kind in _blocks(are_files=True).items()
             },
-            **{name: result.blocks(kind) for name, kind in _plain_blocks().items()},
+            **{name: result.blocks(kind) for name, kind in _blocks(are_files=False).items()},
             **result.details,
         }
         for result in results
@@ -367,10 +363,10 @@ def read_metrics(folder: Path) -> Metrics:
     return Metrics(**{**vars(run), "fits": fits})
 
 
-def _plain_blocks() -> Mapping[str, Any]:
-    """Types of the blocks whose fields ``metrics.json`` holds, by name."""
-    rows = {name: row.plain for name, row in SECTIONS.items() if row.plain is not None}
-    return {**_PLAIN, **rows}
+def _blocks(*, are_files: bool) -> Mapping[str, type]:
+    """Types of the blocks that are saved as files, or by their fields in ``metrics.json``."""
+    saved = {name: row for name, row in SECTIONS.items() if row.is_saved}
+    return {n: row.block for n, row in saved.items() if (row.write is not None) == are_files}
 
 
 def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
@@ -379,10 +375,8 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
 
     records = read(list[dict[str, Any]], "history")
     blocks: list[Any] = []
-    for key, kind in _plain_blocks().items():
+    for key, kind in _blocks(are_files=False).items():
         blocks += read(list[kind], key, [])  # type: ignore[valid-type]
-    if any(len(curve.xs) != len(curve.ys) for curve in blocks if isinstance(curve, Curve)):
-        raise ValueError("a curve needs as many y as x")
     scores = {m.name: read(float, m.name) for m in run.measures if m.name in entry}
     if run.measures[0].name not in scores:
         raise ValueError(f"a fit has no {run.measures[0].name}")
@@ -412,11 +406,7 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
         details={
             "view_titles": read(list[str], "view_titles", []),
             "video_titles": read(list[str], "video_titles", []),
-            **{
-                _titles(name): read(list[str], _titles(name), [])
-                for name, section in SECTIONS.items()
-                if section.block is not None
-            },
+            **{key: read(list[str], key, []) for key in map(_titles, _blocks(are_files=True))},
             **{name: entry.get(name) for name in PER_FIT},
         },
         is_reference=read(bool, "is_reference", False),

@@ -139,9 +139,7 @@ def test_a_new_block_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
             return replace(found, blocks=[*found.blocks, Gauge("Peaks <kept>", 0.25)])
 
     monkeypatch.setitem(KINDS, "signal", GaugedKind)
-    shown = lambda fits: [(f.label, g) for f in fits for g in f.blocks(Gauge)]  # noqa: E731
-    section = Section(GAUGES, shown, plain=Gauge)
-    monkeypatch.setitem(SECTIONS, "gauges", section)
+    monkeypatch.setitem(SECTIONS, "gauges", Section(Gauge, GAUGES))
     assert train_fit.main([*ARGUMENTS, "run"]) == 0
     page = Path("run/report.html").read_text()
     assert '<p class="gauge">Peaks &lt;kept&gt; of fourier: 0.25</p>' in page
