@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from nerf_posenc.fits import ImageFit, load_fit
-from nerf_posenc.images import Image, MuLaw, unit_range
-from nerf_posenc.metrics.image import ssim
+from nerf_posenc.images import Image, unit_range
 from nerf_posenc.plugins import how_to_install
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import PixelBatches
@@ -28,8 +26,6 @@ from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import (
     ABOUT,
     CITATIONS,
-    PSNR,
-    SSIM,
     CoordinateKind,
     constant_psnr,
     doubts_of_flat_fits,
@@ -40,18 +36,15 @@ from nerf_posenc_app.kinds.image import auto, defaults
 from nerf_posenc_app.kinds.image.inputs import find_images
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.kinds.image.reconstruction import (
-    MU_LAW_PSNR,
     evaluated_pixels,
-    fitted_pixels,
     network_of,
-    psnr_of,
     reconstruct,
     render,
-    scored_pixels,
     view_of,
 )
 from nerf_posenc_app.kinds.image.references import reference_result
 from nerf_posenc_app.kinds.image.samples import masked, sample_notes, sampled
+from nerf_posenc_app.kinds.image.scores import measures_of, scores_of
 from nerf_posenc_app.kinds.kind import Exportable, Fit, Problem, Rendered, digest_of
 from nerf_posenc_app.options import UsageError, require
 from nerf_posenc_app.terminal import printable
@@ -65,32 +58,6 @@ from scenes.in_memory import image_in_memory
 
 if TYPE_CHECKING:
     from typing import Self
-
-FITTED = Measure(
-    "psnr_fitted_db",
-    "PSNR of the fitted pixels",
-    "dB",
-    meaning="PSNR over the pixels that were fitted",
-)
-"""Further column of fits that are scored between the pixels."""
-MU_LAW_FITTED = replace(
-    FITTED, name="mu_psnr_fitted_db", quantity="mu-law PSNR of the fitted pixels"
-)
-"""The same for linear light."""
-
-
-STOPS = Measure(
-    "rmse_stops",
-    "RMSE",
-    "stops",
-    3,
-    higher_is_better=False,
-    meaning=(
-        "Root mean square of the differences of log2 of linear light. Light below the first "
-        "percentile of the scored pixels counts as that percentile"
-    ),
-)
-"""Further column of images of linear light."""
 
 
 class ImageKind(CoordinateKind[ImageOptions]):
@@ -140,7 +107,6 @@ class ImageKind(CoordinateKind[ImageOptions]):
         self.notes_on_data = image.notes
         if not (image.weights is None and image.held_out is None and image.tone is None):
             self.notes_on_data = (*image.notes, *sample_notes(options, image))
-        self._truth = evaluated_pixels(image)
         self._windows = preview_windows(image.evaluated.pixels)
 
     @property
@@ -186,15 +152,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
 
     def measures(self, config: ImageOptions) -> Sequence[Measure]:
         """PSNR and SSIM, and between the pixels the PSNR of the fitted ones."""
-        fitted = (self._fitted,) if self.is_split else ()
-        if self.image.tone is not None:
-            return (MU_LAW_PSNR, *fitted, STOPS, SSIM)
-        return (PSNR, *fitted, SSIM)
-
-    @property
-    def _fitted(self) -> Measure:
-        """Measure of the fitted pixels, of those that are scored or of others."""
-        return FITTED if self.image.tone is None else MU_LAW_FITTED
+        return measures_of(self.image)
 
     def problem(
         self, model: nn.Module, description: CoordinateModel, config: ImageOptions
@@ -227,20 +185,12 @@ class ImageKind(CoordinateKind[ImageOptions]):
         """PSNR and SSIM, and the reconstruction."""
         device = torch.device(fit.config.device)
         dtype = fit.problem.autocast_dtype
-        values, decibels = reconstruct(self.image, fit.model, device, dtype)
-        scores = {
-            psnr_of(self.image).name: decibels,
-            SSIM.name: ssim(values, self._truth, self.image.valid, scored_pixels(self.image)),
-        }
-        if (tone := self.image.tone) is not None:
-            scores[STOPS.name] = _rmse_in_stops(values, self.image.evaluated, tone)
-        if self.is_split:
-            fitted = fitted_pixels(self.image)
-            scores[self._fitted.name] = reconstruct(fitted, fit.model, device, dtype)[1]
+        found = reconstruct(self.image, fit.model, device, dtype)
+        scores = scores_of(self.image, found)
         if self.image.is_large:
             return_freed_memory()
         bands = frequency_bands(encoder_of(fit.model))
-        blocks: list[Block] = [view_of(self.image, values, self.title, bands)]
+        blocks: list[Block] = [view_of(self.image, found.values, self.title, bands)]
         # The page has no mask to lay over what a network computes.
         has_mask = self.image.valid is not None
         if not (self.image.is_large or self.image.tone or has_mask):
@@ -264,8 +214,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
         if missing := defaults.missing_references(config, self.image):
             install = how_to_install("references")
             yield f"not compared with {', '.join(missing)}; to add them: {install}"
-        flat = constant_psnr([self._truth])
-        yield from doubts_of_flat_fits(results, flat, config, psnr_of(self.image))
+        flat = constant_psnr([evaluated_pixels(self.image)])
+        yield from doubts_of_flat_fits(results, flat, config, self.measures(config)[0])
 
     @classmethod
     def inputs(cls, options: ImageOptions) -> Sequence[str] | None:
@@ -325,20 +275,3 @@ class ImageKind(CoordinateKind[ImageOptions]):
         fit = load_fit(path)
         assert isinstance(fit, ImageFit)
         return Exportable(fit.model, {"coordinates": torch.rand(8, 2) - 0.5}, ["rgb"])
-
-
-def _rmse_in_stops(values: Tensor, image: Image, tone: MuLaw) -> float:
-    """Root mean square of the differences of log2 of linear light, above `_floor`."""
-    floor = _floor(image, tone)
-    stops = [tone.light(each.float()).clamp(min=floor).log2() for each in (values, image.pixels)]
-    errors = (stops[0] - stops[1]).square().mean(-1)
-    kept = errors if image.weights is None else errors[image.weights > 0]
-    return math.sqrt(float(kept.mean()))
-
-
-def _floor(image: Image, tone: MuLaw) -> float:
-    """Light of the darkest hundredth of the scored pixels that are not black."""
-    light = tone.light(image.pixels.float()).mean(-1)
-    scored = light[light > 0] if image.weights is None else light[(light > 0) & (image.weights > 0)]
-    ordered = scored.flatten().sort().values
-    return float(ordered[len(ordered) // 100]) if len(ordered) else tone.peak / tone.mu

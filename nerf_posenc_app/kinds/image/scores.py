@@ -1,0 +1,121 @@
+"""The scores of images: a row declares a measure, and computes it for fits and references alike."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from torch import Tensor
+
+from nerf_posenc.images import Image, MuLaw, unit_range
+from nerf_posenc.metrics.image import ssim
+from nerf_posenc_app.kinds.coordinates import PSNR, SSIM
+from nerf_posenc_app.kinds.image.reconstruction import Reconstruction, evaluated_pixels
+from nerf_posenc_app.values.measures import Measure
+
+MU_LAW_PSNR = Measure(
+    "mu_psnr_db",
+    "mu-law PSNR",
+    "dB",
+    meaning="PSNR of linear light after the mu-law curve, which maps it to [0, 1]",
+)
+"""First column of images of linear light; its values are not comparable with those of `PSNR`."""
+FITTED = Measure(
+    "psnr_fitted_db",
+    "PSNR of the fitted pixels",
+    "dB",
+    meaning="PSNR over the pixels that were fitted",
+)
+"""Further column of fits that are scored between the pixels."""
+MU_LAW_FITTED = replace(
+    FITTED, name="mu_psnr_fitted_db", quantity="mu-law PSNR of the fitted pixels"
+)
+"""The same for linear light."""
+STOPS = Measure(
+    "rmse_stops",
+    "RMSE",
+    "stops",
+    3,
+    higher_is_better=False,
+    meaning=(
+        "Root mean square of the differences of log2 of linear light. Light below the first "
+        "percentile of the scored pixels counts as that percentile"
+    ),
+)
+"""Further column of images of linear light."""
+
+
+class Score(NamedTuple):
+    """One row of `SCORES`.
+
+    Attributes:
+        measure: column of the table of results.
+        compute: function from the image and the reconstruction of its evaluated pixels to the
+            score; NaN where it does not apply.
+        suits: function that says whether an image is scored by it.
+    """
+
+    measure: Measure
+    compute: Callable[[Image, Reconstruction], float]
+    suits: Callable[[Image], bool] = lambda _: True
+
+
+def measures_of(image: Image) -> Sequence[Measure]:
+    """Columns of the table of an image."""
+    return [score.measure for score in SCORES if score.suits(image)]
+
+
+def scores_of(image: Image, found: Reconstruction) -> dict[str, float]:
+    """Score a fit or a reference."""
+    return {s.measure.name: s.compute(image, found) for s in SCORES if s.suits(image)}
+
+
+def _is_light(image: Image) -> bool:
+    return image.tone is not None
+
+
+def _ssim(image: Image, found: Reconstruction) -> float:
+    weights = image.evaluated.weights
+    scored = None if weights is None else weights > 0
+    return ssim(found.values, evaluated_pixels(image), image.valid, scored)
+
+
+def _rmse_in_stops(image: Image, found: Reconstruction) -> float:
+    """Root mean square of the differences of log2 of linear light, above `_floor`."""
+    truth, tone = image.evaluated, image.tone
+    assert tone is not None
+    floor = _floor(truth, tone)
+    ours, theirs = (
+        tone.light(unit_range(each).float()).clamp(min=floor).log2()
+        for each in (found.values, truth.pixels)
+    )
+    errors = (ours - theirs).square().mean(-1)
+    kept = errors if truth.weights is None else errors[truth.weights > 0]
+    return math.sqrt(float(kept.mean()))
+
+
+def _floor(image: Image, tone: MuLaw) -> float:
+    """Light of the darkest hundredth of the scored pixels that are not black."""
+    light: Tensor = tone.light(image.pixels.float()).mean(-1)
+    scored = light[light > 0] if image.weights is None else light[(light > 0) & (image.weights > 0)]
+    ordered = scored.flatten().sort().values
+    return float(ordered[len(ordered) // 100]) if len(ordered) else tone.peak / tone.mu
+
+
+SCORES: list[Score] = [
+    Score(PSNR, lambda _, found: found.psnr, lambda image: not _is_light(image)),
+    Score(MU_LAW_PSNR, lambda _, found: found.psnr, _is_light),
+    Score(
+        FITTED,
+        lambda _, found: found.psnr_fitted,
+        lambda image: image.held_out is not None and not _is_light(image),
+    ),
+    Score(
+        MU_LAW_FITTED,
+        lambda _, found: found.psnr_fitted,
+        lambda image: image.held_out is not None and _is_light(image),
+    ),
+    Score(STOPS, _rmse_in_stops, _is_light),
+    Score(SSIM, _ssim),
+]
+"""Scores in the order of the table; gains are of the first that suits an image."""
