@@ -1,15 +1,16 @@
 """What it costs to add a kind of data, or a block of the page: one class and one row each."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import jinja2
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import train_fit
 from nerf_posenc.metrics.image import psnr
@@ -24,7 +25,8 @@ from nerf_posenc_app.report.page import SECTIONS, Section
 from nerf_posenc_app.values.blocks import Curve, Evaluation, Table
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
-from tests.signals import run_with_signal
+from nerf_posenc_app.values.results import Result
+from tests.signals import resumed_to_the_bit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +83,9 @@ class SignalKind(Kind[SignalOptions]):
 
     @torch.no_grad()
     def evaluate(self, fit: Fit[SignalOptions]) -> Evaluation:
-        output = fit.model(self.times)
+        return self.scored(fit.model(self.times))
+
+    def scored(self, output: Tensor) -> Evaluation:
         curve = Curve("Signal", "time", "value", self.times[:, 0].tolist(), output[:, 0].tolist())
         worst = f"{(output - self.values).abs().max():.3f}"
         table = Table("Largest errors", ["samples", "error"], [[str(len(output)), worst]])
@@ -134,32 +138,39 @@ GAUGES = jinja2.Environment(autoescape=True).from_string(
 
 def test_a_new_block_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     class GaugedKind(SignalKind):
-        def evaluate(self, fit: Fit[SignalOptions]) -> Evaluation:
-            found = super().evaluate(fit)
+        def _with_gauge(self, output: Tensor) -> Evaluation:
+            found = self.scored(output)
             return replace(found, blocks=[*found.blocks, Gauge("Peaks <kept>", 0.25)])
+
+        def evaluate(self, fit: Fit[SignalOptions]) -> Evaluation:
+            return self._with_gauge(fit.model(self.times).detach())
+
+        def references(self, config: SignalOptions) -> Mapping[str, Callable[[], Result]]:
+            mean = self.values.mean().expand_as(self.values)
+            result = partial(Result, name=FitName("mean"), seconds=0.0, is_reference=True)
+            return {"mean": lambda: result(evaluation=self._with_gauge(mean))}
 
     monkeypatch.setitem(KINDS, "signal", GaugedKind)
     monkeypatch.setitem(SECTIONS, "gauges", Section(Gauge, GAUGES))
-    assert train_fit.main([*ARGUMENTS, "run"]) == 0
-    page = Path("run/report.html").read_text()
-    assert '<p class="gauge">Peaks &lt;kept&gt; of fourier: 0.25</p>' in page
-    assert ".gauge { color: red; }" in page
-    assert "window.gauges = 2;" in page
-    # Read back from metrics.json, it is on the page of a comparison too.
-    assert train_fit.main(["compare", "run", "--out", "compared.html"]) == 0
-    compared = Path("compared.html").read_text()
-    assert '<p class="gauge">Peaks &lt;kept&gt; of' in compared
-    assert "window.gauges = 2;" in compared
+    metrics = resumed_to_the_bit(monkeypatch, ARGUMENTS[:-2], 3)
+    gauge = {"title": "Peaks <kept>", "share": 0.25}
+    assert [fit["gauges"] for fit in metrics["fits"]] == [[gauge]] * 3
+    # Read back from metrics.json, it is on the page of a comparison too: of one mean of both runs.
+    for page, count in (("whole/report.html", 3), ("both.html", 5)):
+        text = Path(page).read_text()
+        assert text.count('<p class="gauge">Peaks &lt;kept&gt; of') == count
+        assert ".gauge { color: red; }" in text
+        assert f"window.gauges = {count};" in text
 
 
-def test_a_fit_of_a_new_kind_is_resumed_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run_with_signal(monkeypatch, [*ARGUMENTS, "part"], 3) == 143
-    assert train_fit.main(["--resume", "part", "--quiet"]) == 0
-    assert train_fit.main([*ARGUMENTS, "whole"]) == 0
-    part, whole = (
-        json.loads(Path(f"{name}/metrics.json").read_text()) for name in ("part", "whole")
-    )
-    assert [fit["psnr_db"] for fit in part["fits"]] == [fit["psnr_db"] for fit in whole["fits"]]
+def test_scores_are_those_that_are_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    class OtherKind(SignalKind):
+        def measures(self, config: SignalOptions) -> Sequence[Measure]:
+            return [*super().measures(config), Measure("ssim", "SSIM")]
+
+    monkeypatch.setitem(KINDS, "signal", OtherKind)
+    with pytest.raises(AssertionError, match="none"):
+        train_fit.main([*ARGUMENTS, "run"])
 
 
 def test_options_of_other_kinds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
