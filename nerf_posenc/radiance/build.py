@@ -15,7 +15,7 @@ from nerf_posenc.core.encoder import Encoder, Identity
 from nerf_posenc.encoders.hash_grid import HashGridEncoder
 from nerf_posenc.encoders.spherical_harmonics import SphericalHarmonicsEncoder
 from nerf_posenc.radiance.base_renderer import DEFAULT_RATES, FieldRates, Renderer
-from nerf_posenc.radiance.fields import RadianceField, grid_field, nerf_field
+from nerf_posenc.radiance.fields import RadianceField, hash_field, nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid, visual_hull
 from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer
@@ -244,7 +244,7 @@ def _proposal(options: FieldOptions, parts: FieldParts) -> Renderer:
     if options.recipe.is_grid:
         width, depth = options.layers
         encoder = options.recipe.encoder(options, parts.generator)
-        field = grid_field(encoder, width=width, depth=depth, generator=parts.generator)
+        field = hash_field(encoder, width=width, depth=depth, generator=parts.generator)
     else:
         field = _mlp_field(options, parts)
     return ProposalRenderer(

@@ -9,6 +9,7 @@ from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.training import recipes
 from nerf_posenc.training.encoding_recipe import EncoderDescription
 
+# Width and depth of the network after an encoding that has no layers of its own.
 _LAYERS = (256, 4)
 
 

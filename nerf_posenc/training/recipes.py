@@ -209,11 +209,7 @@ def get_recipe(encoding: str) -> EncodingRecipe:
 
 
 def encodings_with(option: str, encodings: Iterable[str] | None = None) -> list[str]:
-    """Names of the encodings that use an option, such as ``"num_bands"``.
-
-    Args:
-        option: name of a field of `EncoderDescription`.
-        encodings: names to choose from; None for all of the table.
+    """Names of the encodings, of these or of all, that use an option such as ``"num_bands"``.
 
     Raises:
         ValueError: If a name is unknown.

@@ -165,9 +165,7 @@ class CoordinateKind(Kind[Coordinates]):
                 "network": recipe.network,
                 "width": description.layers[0],
                 "depth": description.layers[1],
-                "num_bands": (
-                    description.num_bands if "num_bands" in recipe.options_used else None
-                ),
+                **{option: getattr(description, option) for option in recipe.options_used},
                 "optimizer": optimizer,
                 "lr": lr,
                 "precision": str(dtype).removeprefix("torch."),
@@ -228,8 +226,8 @@ def check_encodings(
         using = " or ".join(recipes.encodings_with(name))
         require(
             getattr(options, name) is None or bool(recipes.encodings_with(name, names)),
-            f"{option} is for the encoding {using}, and this run fits {', '.join(names)}; add "
-            f"{using} to --encodings, or leave {option} out",
+            f"{option} is for the encoding {using}, and this run fits {', '.join(names)}; fit "
+            f"{using} too, or leave {option} out",
         )
 
 

@@ -64,19 +64,17 @@ _MIN_CROP = 96
 class Section:
     """How the blocks of a type are shown and saved: one row of `SECTIONS`.
 
-    ``metrics.json`` holds the fields of the blocks, which `compare` reads back, unless they are
-    files of the run folder.
-
     Attributes:
         block: type of the blocks, a dataclass with a title.
         template: a partial with the macros ``style()``, ``section(content)`` and
             ``script(content)``: its name, or the template itself; None for blocks that other parts
             of the page show.
         prepare: function from the fits to the content; an empty one leaves the section out. None
-            for the names of the fits, each with a block.
+            for pairs of the name of a fit and a block.
         leads: whether it stands at the top of the page, where images do.
-        is_saved: whether it is kept for `compare`.
-        write: function from the run folder and the fits, which writes the files; None for fields.
+        is_saved: whether it is kept for `compare`: its fields in ``metrics.json``, unless it is a
+            file of the run folder, which the two functions below write and read.
+        write: function from the run folder and the fits, which writes the files.
         read: function from the run folder, a fit and the titles of its blocks to the blocks; raises
             ValueError if a file is missing or damaged.
     """
@@ -90,7 +88,7 @@ class Section:
     read: Callable[[Path, Result, Sequence[str]], list[Block]] | None = None
 
     def content(self, results: Sequence[Result]) -> Any:
-        """Content of the template; empty if there is nothing to show."""
+        """Content of the template."""
         if self.prepare is not None:
             return self.prepare(results)
         return [(result.label, block) for result in results for block in result.blocks(self.block)]

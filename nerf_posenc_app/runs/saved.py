@@ -8,6 +8,7 @@ RUN/metrics.json            written last: without it the run is not complete
 ```
 """
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -305,10 +306,8 @@ def write_metrics(
             ],
             "by_seed": result.evaluation.by_seed,
             "remarks": result.evaluation.remarks,
-            "view_titles": [view.title for view in result.blocks(View)],
-            "video_titles": [video.title for video in result.blocks(Video)],
             **{
-                _titles(name): [block.title for block in result.blocks(kind)]
+                f"{name}_titles": [block.title for block in result.blocks(kind)]
                 for name, kind in _blocks(are_files=True).items()
             },
             **{name: result.blocks(kind) for name, kind in _blocks(are_files=False).items()},
@@ -365,8 +364,10 @@ def read_metrics(folder: Path) -> Metrics:
 
 def _blocks(*, are_files: bool) -> Mapping[str, type]:
     """Types of the blocks that are saved as files, or by their fields in ``metrics.json``."""
-    saved = {name: row for name, row in SECTIONS.items() if row.is_saved}
-    return {n: row.block for n, row in saved.items() if (row.write is not None) == are_files}
+    shown = {"view": View, "video": Video} if are_files else {}
+    rows = {name: row for name, row in SECTIONS.items() if row.is_saved}
+    named = {n: row.block for n, row in rows.items() if (row.write is not None) == are_files}
+    return shown | named
 
 
 def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
@@ -404,9 +405,7 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
             for record in records
         ],
         details={
-            "view_titles": read(list[str], "view_titles", []),
-            "video_titles": read(list[str], "video_titles", []),
-            **{key: read(list[str], key, []) for key in map(_titles, _blocks(are_files=True))},
+            **{f"{n}_titles": read(list[str], f"{n}_titles", []) for n in _blocks(are_files=True)},
             **{name: entry.get(name) for name in PER_FIT},
         },
         is_reference=read(bool, "is_reference", False),
@@ -422,20 +421,14 @@ def read_views(folder: Path, fit: Result, limit: int) -> list[View]:
     """
     titles = fit.details["view_titles"]
     views = []
-    for title, (original, pattern) in list(zip(titles, block_files(len(titles)), strict=True))[
-        :limit
-    ]:
+    files = zip(titles, block_files(len(titles)), strict=True)
+    for title, (original, pattern) in itertools.islice(files, limit):
         file = pattern.format(fit.name.stem)
         truth, image = read_run_image(folder, original), read_run_image(folder, file)
         if image.shape != truth.shape:
             raise ValueError(f"{file} and {original} differ in size")
         views.append(View(title, truth, image))
     return views
-
-
-def _titles(section: str) -> str:
-    """Name in ``metrics.json`` of the titles of blocks that are files."""
-    return f"{section}_titles"
 
 
 def read_file_blocks(folder: Path, fit: Result) -> list[Block]:
@@ -447,8 +440,8 @@ def read_file_blocks(folder: Path, fit: Result) -> list[Block]:
     return [
         block
         for name, section in SECTIONS.items()
-        if section.read is not None and (titles := fit.details[_titles(name)])
-        for block in section.read(folder, fit, titles)
+        if section.read is not None
+        for block in section.read(folder, fit, fit.details[f"{name}_titles"])
     ]
 
 

@@ -1,9 +1,14 @@
 """What one more row of a table costs: it is fitted, stopped, resumed, compared and scored."""
 
+import importlib.util
 import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -30,14 +35,19 @@ from nerf_posenc.training.recipes import (
     NetworkRecipe,
     OptimizerRecipe,
 )
-from nerf_posenc_app.kinds.image import scores
-from nerf_posenc_app.kinds.image.reconstruction import evaluated_pixels
-from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.kinds import KINDS
+from nerf_posenc_app.kinds.coordinates import PSNR, SSIM
+from nerf_posenc_app.kinds.image.scores import SCORES
+from nerf_posenc_app.report.page import SECTIONS
+from nerf_posenc_app.values.blocks import Evaluation, Table
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Result
 from tests.signals import resumed_to_the_bit
 from tests.small import write_noise
 
 pytestmark = pytest.mark.usefixtures("own_folder", "no_hull")
 
+EXTEND = Path(__file__).parents[2] / "docs/extend.md"
 SHORT = ["--steps", "30", "--batch-size", "32", "--video", "0"]
 HELD_OUT = ["--image", "noise.png", "--held-out", "--references", "bilinear", *SHORT]
 SCENE = ["--scene", "spheres", "--size", "8", "--test-views", "1", "--turntable", "0", *SHORT]
@@ -153,17 +163,104 @@ def test_a_new_field_says_its_encodings_its_layers_and_its_rates(
         assert message in capsys.readouterr().err
 
 
-def test_a_new_score_is_a_column_of_fits_and_references(monkeypatch: pytest.MonkeyPatch) -> None:
-    score = scores.Score(
-        Measure("mae", "Mean absolute error", digits=3, higher_is_better=False),
-        lambda image, found: float((found.values - evaluated_pixels(image)).abs().mean()),
-    )
-    monkeypatch.setattr(scores, "SCORES", [*scores.SCORES, score])
+@pytest.fixture
+def of_page(own_folder: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
+    """Import the block of docs/extend.md that defines a name; its rows are removed afterwards."""
+
+    def load(name: str) -> Any:
+        blocks = re.findall(r"```python\n(.*?)```", EXTEND.read_text("utf-8"), re.DOTALL)
+        (code,) = [block for block in blocks if re.search(rf"^(class|def) {name}\b", block, re.M)]
+        Path("of_page.py").write_text(code)
+        spec = importlib.util.spec_from_file_location("of_page", "of_page.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        # Help reads the source of the options.
+        monkeypatch.setitem(sys.modules, "of_page", module)
+        spec.loader.exec_module(module)
+        return getattr(module, name)
+
+    named: list[Any] = [SCORES, SECTIONS]
+    tables = [(table, dict(table)) for table in named]
+    yield load
+    for table, rows in tables:
+        table.clear()
+        table.update(rows)
+
+
+def test_a_new_score_is_a_column_of_fits_and_references(
+    of_page: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_page("mean_absolute_error")
     write_noise()
     metrics = resumed_to_the_bit(monkeypatch, [*HELD_OUT, "--encodings", "fourier"], 1)
     errors = values(metrics, "mae")
     assert list(errors) == ["fourier", "bilinear"]
     assert all(0 < error < 1 for (error,) in errors.values())
     page = Path("both.html").read_text()
-    assert "Mean absolute error" in page
+    assert "mean absolute error" in page
     assert f"{errors['bilinear'][0]:.3f}" in page
+
+
+@pytest.fixture
+def signal(of_page: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The kind of docs/extend.md, and a file for it."""
+    kind = of_page("SignalKind")
+    monkeypatch.setitem(KINDS, "signal", kind)
+    np.save("signal.npy", 0.5 + 0.4 * np.sign(np.sin(20 * np.linspace(-1, 1, 256))))
+    return kind
+
+
+SIGNAL = ["--signal", "signal.npy", "--width", "32", "--depth", "2", "--optimizer", "adam"]
+
+
+@pytest.mark.usefixtures("signal", "figures")
+def test_a_new_kind_is_fitted_reported_and_compared(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metrics = resumed_to_the_bit(monkeypatch, [*SIGNAL, "--figures"], 3)
+    none, fourier = metrics["fits"]
+    assert fourier["psnr_db"] > none["psnr_db"]
+    assert fourier["gain_db"] == pytest.approx(fourier["psnr_db"] - none["psnr_db"])
+    assert metrics["config"]["signal"] == "signal.npy"
+    assert "Signal" in Path("whole/report.html").read_text()
+    assert Path("whole/figures/results.svg").exists()
+    assert "signal.npy" in Path("both.html").read_text()
+    assert train_fit.main([*SIGNAL, "--held-out"]) == 2
+    assert "--held-out is for --image, not for --signal" in capsys.readouterr().err
+    assert train_fit.main(["--signal", "--help"]) == 0
+    assert "File of values in [0, 1]." in capsys.readouterr().out
+
+
+def test_a_new_block_is_shown_and_saved(
+    signal: Any, of_page: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gauge = of_page("Gauge")("Peaks <kept>", 0.25)
+    blocks = [gauge, Table("Largest errors", ["samples"], [["256"]])]
+
+    class GaugedKind(signal):  # type: ignore[misc]
+        def evaluate(self, fit: Any) -> Evaluation:
+            return Evaluation(super().evaluate(fit).scores, blocks)
+
+        def references(self, config: Any) -> Mapping[str, Callable[[], Result]]:
+            found, name = Evaluation({"psnr_db": 8.0}, blocks), FitName("mean")
+            return {
+                "mean": lambda: Result(name=name, evaluation=found, seconds=0, is_reference=True)
+            }
+
+    monkeypatch.setitem(KINDS, "signal", GaugedKind)
+    metrics = resumed_to_the_bit(monkeypatch, SIGNAL, 3)
+    saved = {"title": "Peaks <kept>", "share": 0.25}
+    assert [fit["gauges"] for fit in metrics["fits"]] == [[saved]] * 3
+    # Both runs have one mean.
+    for page, count in (("whole/report.html", 3), ("both.html", 5)):
+        text = Path(page).read_text()
+        assert text.count('<p class="gauge">Peaks &lt;kept&gt; of') == count
+        assert ".gauge { color: red; }" in text
+        assert "Largest errors" in text
+
+
+def test_scores_are_those_that_are_declared(signal: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signal, "measures", lambda *_: [PSNR, SSIM])
+    with pytest.raises(AssertionError, match="none"):
+        train_fit.main([*SIGNAL, "--quiet", "--out", "run"])

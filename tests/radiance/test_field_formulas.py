@@ -101,17 +101,15 @@ def test_the_hidden_layers_start_as_he_et_al_have_it_and_without_a_bias() -> Non
 
 def test_a_hash_field_goes_from_16_nodes_to_its_finest_in_16_levels() -> None:
     # Instant-NGP (Müller et al. 2022), table 1 and section 5.4: degree 4 spherical harmonics.
-    field = hash_field(log2_table_size=4, max_resolution=512)
+    with torch.device("meta"):
+        field = hash_field()
     grid, sphere = field.position_encoder, field.direction_encoder
     assert isinstance(grid, HashGridEncoder)
     assert isinstance(sphere, SphericalHarmonicsEncoder)
     assert (grid.num_levels, grid.resolutions[0], sphere.out_dim) == (16, 16, 16)
     # Rounding of the growth may add one.
-    assert grid.resolutions[-1] in (512, 513)
+    assert grid.resolutions[-1] in (2048, 2049)
     assert (field.feature.out_features, field.density_activation) == (15, "exp")
-    one = hash_field(num_levels=1, log2_table_size=4).position_encoder
-    assert isinstance(one, HashGridEncoder)
-    assert one.resolutions == [16]
 
 
 @pytest.mark.parametrize(

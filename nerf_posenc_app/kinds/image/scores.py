@@ -1,11 +1,9 @@
-"""The scores of images: a row declares a measure, and computes it for fits and references alike."""
+"""The scores of images: a row for each measure, which computes it for fits and references."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
-
-from torch import Tensor
 
 from nerf_posenc.images import Image, MuLaw, unit_range
 from nerf_posenc.metrics.image import ssim
@@ -46,28 +44,26 @@ STOPS = Measure(
 
 
 class Score(NamedTuple):
-    """One row of `SCORES`.
+    """How a measure is computed.
 
     Attributes:
-        measure: column of the table of results.
         compute: function from the image and the reconstruction of its evaluated pixels to the
             score; NaN where it does not apply.
         suits: function that says whether an image is scored by it.
     """
 
-    measure: Measure
     compute: Callable[[Image, Reconstruction], float]
     suits: Callable[[Image], bool] = lambda _: True
 
 
-def measures_of(image: Image) -> Sequence[Measure]:
+def measures_of(image: Image) -> list[Measure]:
     """Columns of the table of an image."""
-    return [score.measure for score in SCORES if score.suits(image)]
+    return [measure for measure, score in SCORES.items() if score.suits(image)]
 
 
 def scores_of(image: Image, found: Reconstruction) -> dict[str, float]:
     """Score a fit or a reference."""
-    return {s.measure.name: s.compute(image, found) for s in SCORES if s.suits(image)}
+    return {each.name: SCORES[each].compute(image, found) for each in measures_of(image)}
 
 
 def _is_light(image: Image) -> bool:
@@ -96,26 +92,24 @@ def _rmse_in_stops(image: Image, found: Reconstruction) -> float:
 
 def _floor(image: Image, tone: MuLaw) -> float:
     """Light of the darkest hundredth of the scored pixels that are not black."""
-    light: Tensor = tone.light(image.pixels.float()).mean(-1)
+    light = tone.light(image.pixels.float()).mean(-1)
     scored = light[light > 0] if image.weights is None else light[(light > 0) & (image.weights > 0)]
     ordered = scored.flatten().sort().values
     return float(ordered[len(ordered) // 100]) if len(ordered) else tone.peak / tone.mu
 
 
-SCORES: list[Score] = [
-    Score(PSNR, lambda _, found: found.psnr, lambda image: not _is_light(image)),
-    Score(MU_LAW_PSNR, lambda _, found: found.psnr, _is_light),
-    Score(
-        FITTED,
+SCORES: dict[Measure, Score] = {
+    PSNR: Score(lambda _, found: found.psnr, lambda image: not _is_light(image)),
+    MU_LAW_PSNR: Score(lambda _, found: found.psnr, _is_light),
+    FITTED: Score(
         lambda _, found: found.psnr_fitted,
         lambda image: image.held_out is not None and not _is_light(image),
     ),
-    Score(
-        MU_LAW_FITTED,
+    MU_LAW_FITTED: Score(
         lambda _, found: found.psnr_fitted,
         lambda image: image.held_out is not None and _is_light(image),
     ),
-    Score(STOPS, _rmse_in_stops, _is_light),
-    Score(SSIM, _ssim),
-]
+    STOPS: Score(_rmse_in_stops, _is_light),
+    SSIM: Score(_ssim),
+}
 """Scores in the order of the table; gains are of the first that suits an image."""
