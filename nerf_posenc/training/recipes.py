@@ -126,14 +126,12 @@ class NetworkRecipe:
         optimizer: name of the default optimizer.
         lrs: peak learning rate by optimizer, where it is not the optimizer's own; None if the
             optimizer cannot train the network.
-        is_complex: whether it computes with complex numbers, which have no half precision.
     """
 
     title: str
     build: Callable[..., nn.Module]
     optimizer: str = "adam"
     lrs: Mapping[str, float | None] = field(default_factory=dict)
-    is_complex: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,9 +157,7 @@ NETWORKS: dict[str, NetworkRecipe] = {
     "siren": NetworkRecipe(title="SIREN", build=siren, lrs={"muon": 2e-3, "adam": 1e-3}),
     "finer": NetworkRecipe(title="FINER", build=finer, lrs={"muon": 2e-3, "adam": 3e-4}),
     "gauss": NetworkRecipe(title="A network of Gaussian bumps", build=gauss, lrs={"muon": 2e-3}),
-    "wire": NetworkRecipe(
-        title="WIRE", build=wire, lrs={"muon": None, "adam": 5e-3}, is_complex=True
-    ),
+    "wire": NetworkRecipe(title="WIRE", build=wire, lrs={"muon": None, "adam": 5e-3}),
     "mfn": NetworkRecipe(
         title="A multiplicative filter network",
         build=MultiplicativeFilterNetwork,
@@ -209,13 +205,9 @@ def get_recipe(encoding: str) -> EncodingRecipe:
 
 
 def encodings_with(option: str, encodings: Iterable[str] | None = None) -> list[str]:
-    """Names of the encodings, of these or of all, that use an option such as ``"num_bands"``.
-
-    Raises:
-        ValueError: If a name is unknown.
-    """
+    """Names of the encodings, of these or of all, that use an option such as ``"num_bands"``."""
     names = ENCODINGS if encodings is None else encodings
-    return [name for name in names if option in get_recipe(name).options_used]
+    return [name for name in names if name in ENCODINGS and option in ENCODINGS[name].options_used]
 
 
 def make_encoder(model: EncoderDescription, generator: torch.Generator | None = None) -> Encoder:

@@ -151,7 +151,8 @@ class CoordinateKind(Kind[Coordinates]):
             particular |= {"schedule": constant, "ema_decay": held_out.ema_decay}
         usual = recipes.default_lr(optimizer, encoding) if held_out is None else held_out.lr
         lr, adam_lr = config.lr or usual, None if held_out is None else held_out.adam_lr
-        is_complex = recipes.get_network(recipe.network).is_complex
+        # Complex numbers have no half precision.
+        is_complex = any(parameter.is_complex() for parameter in model.parameters())
         precision = "float32" if is_complex else config.precision
         dtype = precision_for(precision, torch.device(config.device), is_small=recipe.is_grid)
         return Problem(

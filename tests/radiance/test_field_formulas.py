@@ -171,6 +171,8 @@ def test_the_grid_of_an_object_is_smaller_than_that_of_a_capture(
     assert (grid.num_levels, grid.features_per_level) == (8, 4)
     assert matrix_shapes(renderer.field.trunk) == [(64, 32)]
     assert renderer.num_samples == 16
+    # Saved fits of the small field are loaded with its own layers.
+    assert FieldOptions("hash", field="mlp").layers == (128, 4)
 
 
 def test_a_seed_gives_the_same_weights_and_the_two_passes_of_nerf_differ() -> None:

@@ -92,8 +92,9 @@ def choose_bands(kind: Any, config: ImageOptions, most: int, start: int) -> tupl
         most: largest number.
         start: number that is tried first.
     """
-    named = None if config.encodings == ("auto",) else config.encodings
-    name = FitName(recipes.encodings_with("num_bands", named)[0])
+    # Those of the encodings auto are all.
+    suiting = [*config.encodings, *recipes.ENCODINGS]
+    name = FitName(recipes.encodings_with("num_bands", suiting)[0])
 
     def error(num_bands: int) -> float:
         return _error(kind, name, replace(config, num_bands=num_bands))

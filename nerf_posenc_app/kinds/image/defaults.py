@@ -97,9 +97,7 @@ def resolve(options: ImageOptions, image: Image) -> ImageOptions:
         sigma=recipes.default_sigma(image.resolution) if own_sigma is None else own_sigma,
         references=references,
     )
-    has_bands = config.encodings != ("auto",) and recipes.encodings_with(
-        "num_bands", config.encodings
-    )
+    has_bands = recipes.encodings_with("num_bands", config.encodings)
     if isinstance(config.num_bands, int) and has_bands and not options.quiet:
         # Users compare several numbers to see where extra bands begin to harm.
         warning = band_warning(image, config.num_bands)

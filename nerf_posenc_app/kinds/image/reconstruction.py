@@ -47,13 +47,6 @@ def evaluated_pixels(image: Image) -> Tensor:
     return image.pixels if image.is_large else image.rgb
 
 
-def fitted_pixels(image: Image) -> Image:
-    """The fitted pixels with their clean values, for scoring."""
-    if image.held_out is None or not image.is_one_grid:
-        return replace(image, held_out=None)
-    return replace(image.held_out, weights=image.weights)
-
-
 def view_of(image: Image, values: Tensor, title: str, bands: Sequence[float] = ()) -> View:
     """Pixels that are evaluated beside their reconstruction; gray where a mask leaves them out."""
     truth = evaluated_pixels(image)
@@ -119,7 +112,8 @@ def reconstruct(
     values, decibels = _values(image.evaluated, model, device, dtype)
     if image.held_out is None:
         return Reconstruction(values, decibels)
-    fitted = fitted_pixels(image)
+    # On one grid, the held-out image has the clean values of all pixels.
+    fitted = replace(image.held_out, weights=image.weights) if image.is_one_grid else image
     return Reconstruction(values, decibels, _values(fitted, model, device, dtype)[1])
 
 

@@ -17,18 +17,15 @@ MU_LAW_PSNR = Measure(
     "dB",
     meaning="PSNR of linear light after the mu-law curve, which maps it to [0, 1]",
 )
-"""First column of images of linear light; its values are not comparable with those of `PSNR`."""
 FITTED = Measure(
     "psnr_fitted_db",
     "PSNR of the fitted pixels",
     "dB",
     meaning="PSNR over the pixels that were fitted",
 )
-"""Further column of fits that are scored between the pixels."""
 MU_LAW_FITTED = replace(
     FITTED, name="mu_psnr_fitted_db", quantity="mu-law PSNR of the fitted pixels"
 )
-"""The same for linear light."""
 STOPS = Measure(
     "rmse_stops",
     "RMSE",
@@ -40,7 +37,6 @@ STOPS = Measure(
         "percentile of the scored pixels counts as that percentile"
     ),
 )
-"""Further column of images of linear light."""
 
 
 class Score(NamedTuple):
