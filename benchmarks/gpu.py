@@ -32,6 +32,7 @@ from nerf_posenc.radiance.build import make_renderer
 from nerf_posenc.radiance.occupancy import visual_hull
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
+from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.cuda_graph import CapturedStep
 from nerf_posenc.training.devices import autocast
@@ -241,9 +242,9 @@ def time_to(
     print(f"\n{'image':<26} {'steps':>8} {'seconds':>8}  to {decibel:g} dB")
     for encoding in ("fourier", "hash"):
         generator = torch.Generator().manual_seed(0)
-        description = recipes.EncoderDescription(encoding, resolution=size)
+        description = CoordinateModel(encoding, resolution=size)
         encoder = recipes.make_encoder(description, generator)
-        width, depth = recipes.ENCODINGS[encoding].layers
+        width, depth = description.layers
         network = MLP(encoder.out_dim, 3, width=width, depth=depth, generator=generator)
         network.start_at(image.rgb.mean((0, 1)))
         model = nn.Sequential(encoder, network).to(device)

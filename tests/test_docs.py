@@ -13,6 +13,8 @@ from docs.make_presets import page as presets_page
 from nerf_posenc.radiance import FIELDS
 from nerf_posenc.training import ENCODINGS
 from nerf_posenc.training.recipes import NETWORKS
+from nerf_posenc_app.kinds.image.scores import SCORES
+from nerf_posenc_app.report.page import SECTIONS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
@@ -54,9 +56,8 @@ def test_every_block_of_code_runs_alone_and_prints_what_is_shown(
 
 def run_code(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Run every block of a page alone, and compare what it prints."""
-    tables: list[tuple[Any, dict[str, Any]]] = [
-        (table, dict(table)) for table in (ENCODINGS, NETWORKS, FIELDS)
-    ]
+    named: list[Any] = [ENCODINGS, NETWORKS, FIELDS, SCORES, SECTIONS]
+    tables = [(table, dict(table)) for table in named]
     for line, block, output in code_blocks(page):
         capsys.readouterr()
         try:

@@ -122,7 +122,7 @@ class AudioKind(CoordinateKind[AudioOptions]):
     def model(self, name: FitName, config: AudioOptions) -> CoordinateModel:
         """Describe the model of a fit; one with a hash grid has fewer parameters than samples."""
         model = super().model(name, config)
-        if name.encoding != "hash":
+        if not recipes.encodings_with("num_features", [name.encoding]):
             return model
         most = max(_FEWEST_PARAMETERS, int(_VALUES_PER_SAMPLE * self.sound.samples.numel()))
         widest, depth = model.layers
@@ -143,7 +143,7 @@ class AudioKind(CoordinateKind[AudioOptions]):
         lines = [
             f"audio    {self.source}, {self.seconds:.2f} s, {self.sound.rate:,} Hz, {channels}"
         ]
-        if "fourier" in config.encodings:
+        if recipes.encodings_with("num_bands", config.encodings):
             lines.append(
                 f"bands    {config.num_bands} reach {self.hertz(config.num_bands):,.0f} Hz; "
                 f"{self.enough_bands} reach half the sampling rate, {self.sound.rate // 2:,} Hz"

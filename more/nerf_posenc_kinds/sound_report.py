@@ -155,10 +155,10 @@ def _read_sound(folder: Path, name: str) -> OpenedSound:
 
 
 SECTIONS["sound"] = Section(
+    Sound,
     own_template((Path(__file__).parent / "templates" / "sound.html.j2").read_text("utf-8")),
     lambda results: shown_sounds(results, styles(results)),
     leads=True,
-    block=Sound,
     write=write_sounds,
     read=read_sounds,
 )

@@ -235,8 +235,9 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         scores = {
             PSNR.name: psnr(values[scored], truth[scored]),
             SSIM.name: mean_ssim(values[scored], truth[scored]),
-            FITTED.name: psnr(values[self.is_fitted], truth[self.is_fitted]),
         }
+        if not bool(self.is_fitted.all()):
+            scores[FITTED.name] = psnr(values[self.is_fitted], truth[self.is_fitted])
         aspect = self.spacing[2] / self.spacing[0]
         blocks = slice_blocks(
             self.title, truth, values, shown=self._shown, aspect=aspect, bands=bands

@@ -83,4 +83,4 @@ def _maps(results: Sequence[Result]) -> list[dict[str, Any]]:
     return shown
 
 
-SECTIONS["heat_maps"] = Section(own_template(_TEMPLATE.read_text()), _maps, plain=HeatMap)
+SECTIONS["heat_maps"] = Section(HeatMap, own_template(_TEMPLATE.read_text()), _maps)

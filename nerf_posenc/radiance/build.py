@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from nerf_posenc.core.checks import unknown_name
-from nerf_posenc.core.encoder import Identity
+from nerf_posenc.core.encoder import Encoder, Identity
+from nerf_posenc.encoders.hash_grid import HashGridEncoder
 from nerf_posenc.encoders.spherical_harmonics import SphericalHarmonicsEncoder
 from nerf_posenc.radiance.base_renderer import DEFAULT_RATES, FieldRates, Renderer
 from nerf_posenc.radiance.fields import RadianceField, hash_field, nerf_field
@@ -21,7 +22,7 @@ from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer
 from nerf_posenc.radiance.scene_spaces import BoxSpace, SpaceName, make_space
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.training import recipes
-from nerf_posenc.training.encoding_recipe import EncoderDescription
+from nerf_posenc.training.encoding_recipe import EncoderDescription, EncodingRecipe
 
 if TYPE_CHECKING:
     from jaxtyping import Bool
@@ -35,12 +36,12 @@ _MIP_EXTRA_BANDS = 6
 
 @dataclass(frozen=True)
 class FieldOptions(EncoderDescription):
-    """Options of a radiance field; with the encoding ``"none"`` directions are raw too.
+    """Options of a radiance field.
 
     Attributes:
         field: name of a row of ``FIELDS``.
-        width: units per layer; None for those of the row.
-        depth: layers of the trunk; None for those of the row.
+        width: units per layer; None for those of the encoding's row, or of the field's.
+        depth: layers of the trunk; None for those of the encoding's row, or of the field's.
         num_exposures: training views whose exposures are learned; 0 for none.
         num_poses: training views whose poses are refined; 0 for none.
         space: coordinates of the field: ``"box"``, ``"contracted"`` or ``"forward-facing"``.
@@ -61,11 +62,15 @@ class FieldOptions(EncoderDescription):
     num_poses: int = 0
 
     @property
+    def recipe(self) -> EncodingRecipe:
+        """Row of the encoding: the field's own, or that of ``ENCODINGS``."""
+        known = recipes.get_recipe(self.encoding)
+        return replace(known, **get_field(self.field).changes.get(self.encoding, {}))
+
+    @property
     def layers(self) -> tuple[int, int]:
         """Width and depth of the trunk."""
-        row = get_field(self.field)
-        is_small = recipes.get_recipe(self.encoding).is_small
-        width, depth = row.small_layers if is_small and row.small_layers else row.layers
+        width, depth = self.recipe.layers or get_field(self.field).layers
         return (
             width if self.width is None else self.width,
             depth if self.depth is None else self.depth,
@@ -102,9 +107,8 @@ class FieldRecipe:
     Attributes:
         about: short description of the field for ``--help``.
         build: makes the field in its renderer.
-        layers: default width and depth.
-        small_layers: the same after an encoding that a small network reads, such as a grid; None
-            for no difference.
+        layers: default width and depth, unless the encoding's row has its own.
+        changes: fields of an encoding's row that differ here, by the name of the encoding.
         num_samples: default number of samples along a ray.
         encodings: function that lists the encodings that it takes.
         default_encodings: encodings that it is fitted with by default. The last one is the best.
@@ -119,7 +123,7 @@ class FieldRecipe:
     about: str
     build: Callable[[FieldOptions, FieldParts], Renderer]
     layers: tuple[int, int] = (256, 8)
-    small_layers: tuple[int, int] | None = None
+    changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     num_samples: int = 96
     encodings: Callable[[], Sequence[str]] = lambda: list(recipes.ENCODINGS)
     default_encodings: tuple[str, ...] = ("none", "fourier")
@@ -195,8 +199,8 @@ def _in_grid(options: FieldOptions, parts: FieldParts) -> Renderer:
 def _mlp_field(options: FieldOptions, parts: FieldParts) -> RadianceField:
     width, depth = options.layers
     return RadianceField(
-        recipes.make_encoder(options, parts.generator),
-        Identity(3) if options.encoding == "none" else SphericalHarmonicsEncoder(4),
+        options.recipe.encoder(options, parts.generator),
+        Identity(3) if options.recipe.is_raw else SphericalHarmonicsEncoder(4),
         width=width,
         depth=depth,
         generator=parts.generator,
@@ -208,7 +212,7 @@ def _hierarchical(options: FieldOptions, parts: FieldParts, *, cones: bool) -> R
     width, depth = options.layers
     make = partial(
         nerf_field,
-        None if options.encoding == "none" else bands,
+        None if options.recipe.is_raw else bands,
         width=width,
         depth=depth,
         cones=cones,
@@ -220,22 +224,27 @@ def _hierarchical(options: FieldOptions, parts: FieldParts, *, cones: bool) -> R
     return HierarchicalRenderer(make(), make(), num_coarse=count, num_fine=2 * count)
 
 
+def _hash_grid(options: EncoderDescription, generator: torch.Generator | None) -> Encoder:
+    assert isinstance(options, FieldOptions)
+    # Contracted space has half of the cube for what lies between the cameras. An object fills few
+    # cells of its box: smaller tables are read faster and learn sooner.
+    per_pixel, log2_table_size = (1.25, 15) if options.has_hull else (4, 17)
+    nodes = min(max(round(per_pixel * options.resolution), _FEWEST_HASH_NODES), _MOST_HASH_NODES)
+    return HashGridEncoder(
+        3,
+        8,
+        features_per_level=4,
+        log2_table_size=log2_table_size,
+        growth=(nodes / 16) ** (1 / 7),
+        generator=generator,
+    )
+
+
 def _proposal(options: FieldOptions, parts: FieldParts) -> Renderer:
-    width, depth = options.layers
-    if options.encoding == "hash":
-        # Contracted space has half of the cube for what lies between the cameras. An object fills
-        # few cells of its box: smaller tables are read faster and learn sooner.
-        per_pixel, log2_table_size = (1.25, 15) if options.has_hull else (4, 17)
-        nodes = round(per_pixel * options.resolution)
-        field = hash_field(
-            num_levels=8,
-            features_per_level=4,
-            log2_table_size=log2_table_size,
-            max_resolution=min(max(nodes, _FEWEST_HASH_NODES), _MOST_HASH_NODES),
-            width=width,
-            depth=depth,
-            generator=parts.generator,
-        )
+    if options.recipe.is_grid:
+        width, depth = options.layers
+        encoder = options.recipe.encoder(options, parts.generator)
+        field = hash_field(encoder, width=width, depth=depth, generator=parts.generator)
     else:
         field = _mlp_field(options, parts)
     return ProposalRenderer(
@@ -251,7 +260,11 @@ def _proposal(options: FieldOptions, parts: FieldParts) -> Renderer:
 
 FIELDS: dict[str, FieldRecipe] = {
     "mlp": FieldRecipe(
-        about="with an occupancy grid", build=_in_grid, layers=(128, 4), has_grid=True
+        about="with an occupancy grid",
+        build=_in_grid,
+        layers=(128, 4),
+        changes={"hash": {"layers": None}},
+        has_grid=True,
     ),
     "nerf": FieldRecipe(
         about="the coarse and the fine network of the NeRF paper",
@@ -271,7 +284,7 @@ FIELDS: dict[str, FieldRecipe] = {
         about="mip-NeRF 360's sampling, also of what lies behind a scene",
         build=_proposal,
         layers=(128, 4),
-        small_layers=(64, 1),
+        changes={"hash": {"build": _hash_grid, "layers": (64, 1)}},
         num_samples=16,
         default_encodings=("none", "fourier", "hash"),
         rates=FieldRates(adam=0.02),

@@ -236,11 +236,8 @@ def nerf_field(
 
 
 def hash_field(
+    grid: Encoder | None = None,
     *,
-    num_levels: int = 16,
-    log2_table_size: int = 19,
-    max_resolution: int = 2048,
-    features_per_level: int = 2,
     width: int = 64,
     depth: int = 1,
     generator: torch.Generator | None = None,
@@ -248,24 +245,16 @@ def hash_field(
     """Instant-NGP's field: a hash grid, a small network, spherical harmonics (section 5.4).
 
     Args:
-        num_levels: levels of the grid, from 16 nodes per axis.
-        log2_table_size: rows of each level's table, as a power of two.
-        max_resolution: nodes per axis of the last level.
-        features_per_level: features of each node.
+        grid: encoder of positions; None for that of the paper, with 16 levels of 2 features from 16
+            to 2,048 nodes per axis.
         width: units per layer.
         depth: layers of the trunk.
         generator: random number generator of the initial features and weights.
     """
-    growth = (max_resolution / 16) ** (1 / max(1, num_levels - 1))
+    if grid is None:
+        grid = HashGridEncoder(3, growth=128 ** (1 / 15), generator=generator)
     return RadianceField(
-        HashGridEncoder(
-            3,
-            num_levels,
-            features_per_level=features_per_level,
-            log2_table_size=log2_table_size,
-            growth=growth,
-            generator=generator,
-        ),
+        grid,
         SphericalHarmonicsEncoder(4),
         width=width,
         depth=depth,

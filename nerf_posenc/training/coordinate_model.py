@@ -9,6 +9,9 @@ from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.training import recipes
 from nerf_posenc.training.encoding_recipe import EncoderDescription
 
+# Width and depth of the network after an encoding that has no layers of its own.
+_LAYERS = (256, 4)
+
 
 @dataclass(frozen=True)
 class CoordinateModel(EncoderDescription):
@@ -28,7 +31,7 @@ class CoordinateModel(EncoderDescription):
     @property
     def layers(self) -> tuple[int, int]:
         """Width and depth of the network."""
-        width, depth = recipes.get_recipe(self.encoding).layers
+        width, depth = recipes.get_recipe(self.encoding).layers or _LAYERS
         return (
             width if self.width is None else self.width,
             depth if self.depth is None else self.depth,

@@ -19,8 +19,8 @@ class EncoderDescription:
         encoding: name of a row of ``ENCODINGS``.
         in_dim: number of coordinates in [-1, 1].
         resolution: samples across [-1, 1] along the longest axis, 1 or more.
-        num_bands: frequency bands of ``"fourier"``.
-        sigma: standard deviation of ``"gaussian"``, in cycles per unit; None is
+        num_bands: frequency bands.
+        sigma: standard deviation of random frequencies, in cycles per unit; None is
             ``default_sigma(resolution)``.
         num_features: most trained features of a grid; None for its default size.
     """
@@ -57,25 +57,34 @@ class EncodingRecipe:
         title: name at the beginning of a sentence.
         build: makes the encoder, or any module with ``out_dim``, the number of its features, from
             its description and a random number generator, which is None for torch's own.
+        options_used: options of the description that the encoder depends on: ``"num_bands"``,
+            ``"sigma"``, ``"num_features"``.
+        is_raw: whether the features are the coordinates themselves; of a radiance field, directions
+            are then raw too.
+        is_grid: whether the features are trained values of a grid. A small network reads them, so
+            that bfloat16 is no faster on a CPU.
         network: name of the network that follows.
-        layers: width and number of the hidden layers that follow the encoding of an image.
+        layers: width and number of the hidden layers that follow; None for the default of an image
+            or of the radiance field.
         lrs: peak learning rate by optimizer; None for the network's own.
         muon_adam_lr: peak learning rate of Adam beside Muon.
         muon_lr_power: power of the schedule's factor that Muon's learning rate follows. Its steps
             are as long as the rate, so a long fit converges only if it falls faster than Adam's.
-        held_out: learning rates for evaluation between the fitted pixels; None for the usual ones.
-        is_small: whether the network is so small that bfloat16 is no faster on a CPU.
+        fills_gaps: whether a fast fit fills the gaps between the fitted pixels with noise. An
+            evaluation between them then takes the ``held_out`` rates of the optimizer.
     """
 
     title: str
     build: Callable[[EncoderDescription, torch.Generator | None], nn.Module]
+    options_used: tuple[str, ...] = ()
+    is_raw: bool = False
+    is_grid: bool = False
     network: str = "relu"
-    layers: tuple[int, int] = (256, 4)
+    layers: tuple[int, int] | None = None
     lrs: Mapping[str, float] | None = None
     muon_adam_lr: float = MUON_ADAM_LR
     muon_lr_power: float = 1.0
-    held_out: HeldOutRecipe | None = None
-    is_small: bool = False
+    fills_gaps: bool = False
 
     def encoder(
         self, model: EncoderDescription, generator: torch.Generator | None = None

@@ -88,25 +88,29 @@ def _hash_grid(model: EncoderDescription, generator: torch.Generator | None) -> 
 
 ENCODINGS: dict[str, EncodingRecipe] = {
     "none": EncodingRecipe(
-        title="A network on raw coordinates", build=lambda model, _: Identity(model.in_dim)
+        title="A network on raw coordinates",
+        build=lambda model, _: Identity(model.in_dim),
+        is_raw=True,
     ),
     "fourier": EncodingRecipe(
         title="Positional encoding",
         build=lambda model, _: FourierEncoder(model.in_dim, model.num_bands),
-        held_out=HeldOutRecipe(),
+        options_used=("num_bands",),
+        fills_gaps=True,
     ),
     "gaussian": EncodingRecipe(
-        title="Random Fourier features", build=_gaussian, held_out=HeldOutRecipe()
+        title="Random Fourier features", build=_gaussian, options_used=("sigma",), fills_gaps=True
     ),
     # A small network reads the grid (Müller et al. 2022); Muon's rate: docs/experiments.md.
     "hash": EncodingRecipe(
         title="A hash grid",
         build=_hash_grid,
+        options_used=("num_features",),
+        is_grid=True,
         layers=(64, 2),
         lrs={"muon": 0.03, "adam": 0.01},
         muon_adam_lr=7e-3,
         muon_lr_power=2.0,
-        is_small=True,
     ),
 }
 """Encodings by name."""
@@ -139,10 +143,12 @@ class OptimizerRecipe:
             where the last two are for what takes the module's other parameters beside the
             matrices, and for the schedule.
         lr: default peak learning rate.
+        held_out: learning rates for evaluation between the fitted pixels; None for the usual ones.
     """
 
     build: Callable[..., OptimizerGroup]
     lr: float
+    held_out: HeldOutRecipe | None = None
 
 
 # The rates did best among those tried: docs/experiments.md.
@@ -161,7 +167,7 @@ NETWORKS: dict[str, NetworkRecipe] = {
 """Networks by name; all but relu also stand among encodings, for themselves on raw coordinates."""
 
 OPTIMIZERS: dict[str, OptimizerRecipe] = {
-    "muon": OptimizerRecipe(build=make_muon, lr=MUON_LR),
+    "muon": OptimizerRecipe(build=make_muon, lr=MUON_LR, held_out=HeldOutRecipe()),
     "adam": OptimizerRecipe(
         build=lambda module, matrices, *, lr, **_: make_adam(module, lr=lr), lr=ADAM_LR
     ),
@@ -196,6 +202,12 @@ def get_recipe(encoding: str) -> EncodingRecipe:
             f"render and export with --encoding FILE.py:{encoding}"
         )
     return ENCODINGS[encoding]
+
+
+def encodings_with(option: str, encodings: Iterable[str] | None = None) -> list[str]:
+    """Names of the encodings, of these or of all, that use an option such as ``"num_bands"``."""
+    names = ENCODINGS if encodings is None else encodings
+    return [name for name in names if name in ENCODINGS and option in ENCODINGS[name].options_used]
 
 
 def make_encoder(model: EncoderDescription, generator: torch.Generator | None = None) -> Encoder:

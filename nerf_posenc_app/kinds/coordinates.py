@@ -19,6 +19,7 @@ from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
 from nerf_posenc.training.devices import fastest_dtype
+from nerf_posenc.training.schedules import constant
 from nerf_posenc_app.kinds.kind import Kind, Problem
 from nerf_posenc_app.options import CoordinateOptions, UsageError, require
 from nerf_posenc_app.values.finding import Doubt
@@ -124,8 +125,7 @@ class CoordinateKind(Kind[Coordinates]):
         config: Coordinates,
         draw_batch: DrawBatch,
         *,
-        lr: float | None = None,
-        adam_lr: float | None = None,
+        is_between: bool = False,
         facts: dict[str, Any] | None = None,
         **particular: Any,
     ) -> Problem:
@@ -136,8 +136,7 @@ class CoordinateKind(Kind[Coordinates]):
             description: description of the model.
             config: resolved configuration.
             draw_batch: function from the step to its inputs and targets.
-            lr: peak learning rate if the user gave none; None for that of the encoding's recipe.
-            adam_lr: peak learning rate of Adam beside Muon; None for that of the recipe.
+            is_between: whether the fit is evaluated between the fitted samples.
             facts: values that the saved fit is given back with.
             particular: further attributes of the problem.
         """
@@ -145,10 +144,18 @@ class CoordinateKind(Kind[Coordinates]):
         recipe = recipes.get_recipe(encoding)
         if optimizer == "auto":
             optimizer = recipes.default_optimizer(encoding)
-        lr = config.lr or lr or recipes.default_lr(optimizer, encoding)
+        # Sinusoids that are fitted fast fill the gaps between the samples with noise; raw
+        # coordinates cannot, and a hash grid does at any learning rate.
+        is_slow = is_between and recipe.fills_gaps
+        held_out = recipes.get_optimizer(optimizer).held_out if is_slow else None
+        if held_out is not None:
+            particular |= {"schedule": constant, "ema_decay": held_out.ema_decay}
+        usual = recipes.default_lr(optimizer, encoding) if held_out is None else held_out.lr
+        lr, adam_lr = config.lr or usual, None if held_out is None else held_out.adam_lr
         # Complex numbers have no half precision.
-        precision = "float32" if recipe.network == "wire" else config.precision
-        dtype = precision_for(precision, torch.device(config.device), is_small=recipe.is_small)
+        is_complex = any(parameter.is_complex() for parameter in model.parameters())
+        precision = "float32" if is_complex else config.precision
+        dtype = precision_for(precision, torch.device(config.device), is_small=recipe.is_grid)
         return Problem(
             draw_batch=draw_batch,
             optimizer=recipes.make_optimizer(
@@ -161,7 +168,7 @@ class CoordinateKind(Kind[Coordinates]):
                 "network": recipe.network,
                 "width": description.layers[0],
                 "depth": description.layers[1],
-                "num_bands": description.num_bands if encoding == "fourier" else None,
+                **{option: getattr(description, option) for option in recipe.options_used},
             },
             **particular,
         )
@@ -215,12 +222,12 @@ def check_encodings(
             except ValueError as error:
                 raise UsageError(f"--optimizer: {error}") from None
     names = built or options.encodings or DEFAULT_ENCODINGS
-    values = {"fourier": ("--bands", options.num_bands), "gaussian": ("--sigma", options.sigma)}
-    for encoding, (option, value) in values.items():
+    for option, name in (("--bands", "num_bands"), ("--sigma", "sigma")):
+        using = " or ".join(recipes.encodings_with(name))
         require(
-            value is None or encoding in names,
-            f"{option} is for the encoding {encoding}, and this run fits {', '.join(names)}; add "
-            f"{encoding} to --encodings, or leave {option} out",
+            getattr(options, name) is None or bool(recipes.encodings_with(name, names)),
+            f"{option} is for the encoding {using}, and this run fits {', '.join(names)}; fit "
+            f"{using} too, or leave {option} out",
         )
 
 

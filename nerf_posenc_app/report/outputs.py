@@ -55,10 +55,9 @@ def write_report(
     with noted("images", notes):
         _write_views(folder, results)
     for section in SECTIONS.values():
-        block, write = section.block, section.write
-        if block and write and any(result.blocks(block) for result in results):
-            with noted(block.__name__, notes):
-                write(folder, results)
+        if section.write and any(result.blocks(section.block) for result in results):
+            with noted(section.block.__name__, notes):
+                section.write(folder, results)
     videos: dict[str, Mapping[str, Path]] = {}
     with noted("videos", notes):
         videos = _write_videos(folder, results)

@@ -1,8 +1,7 @@
 """The page of a run, or of several: one self-contained HTML file without network requests.
 
 It draws blocks: views with a divider, videos, charts, passages, and those that stand in a
-section of their own, the rows of `SECTIONS`. Each type of block has a partial in ``templates/`` and
-a function that prepares it.
+section of their own. Each type of block beside views and videos is a row of `SECTIONS`.
 """
 
 import base64
@@ -49,7 +48,7 @@ from nerf_posenc_app.report.template import render
 from nerf_posenc_app.report.tiles import TilePyramid
 from nerf_posenc_app.report.video import snapshot_caption
 from nerf_posenc_app.report.volumes import shown_volumes
-from nerf_posenc_app.values.blocks import Block, Passage, Table, Token, View, Volume
+from nerf_posenc_app.values.blocks import Block, Curve, Passage, Table, Token, View, Volume
 from nerf_posenc_app.values.finding import Finding
 from nerf_posenc_app.values.measures import Measure, score_text
 from nerf_posenc_app.values.names import BASELINE, GIVEN, FitName
@@ -63,29 +62,36 @@ _MIN_CROP = 96
 
 @dataclass(frozen=True)
 class Section:
-    """How the page shows the blocks of a type: one row of `SECTIONS`.
+    """How the blocks of a type are shown and saved: one row of `SECTIONS`.
 
     Attributes:
+        block: type of the blocks, a dataclass with a title.
         template: a partial with the macros ``style()``, ``section(content)`` and
-            ``script(content)``: its name, or the template itself.
-        prepare: function from the fits to the content; an empty one leaves the section out.
+            ``script(content)``: its name, or the template itself; None for blocks that other parts
+            of the page show.
+        prepare: function from the fits to the content; an empty one leaves the section out. None
+            for pairs of the name of a fit and a block.
         leads: whether it stands at the top of the page, where images do.
-        plain: type of the blocks, a dataclass, if ``metrics.json`` is to hold their fields, under
-            the key of the row; `compare` then shows them too.
-        block: type of the blocks, if they are files of the run folder; the two functions below
-            write and read them.
+        is_saved: whether it is kept for `compare`: its fields in ``metrics.json``, unless it is a
+            file of the run folder, which the two functions below write and read.
         write: function from the run folder and the fits, which writes the files.
         read: function from the run folder, a fit and the titles of its blocks to the blocks; raises
             ValueError if a file is missing or damaged.
     """
 
-    template: str | Template
-    prepare: Callable[[Sequence[Result]], Any]
+    block: type[Block]
+    template: str | Template | None = None
+    prepare: Callable[[Sequence[Result]], Any] | None = None
     leads: bool = False
-    plain: type[Block] | None = None
-    block: type[Block] | None = None
+    is_saved: bool = True
     write: Callable[[Path, Sequence[Result]], None] | None = None
     read: Callable[[Path, Result, Sequence[str]], list[Block]] | None = None
+
+    def content(self, results: Sequence[Result]) -> Any:
+        """Content of the template."""
+        if self.prepare is not None:
+            return self.prepare(results)
+        return [(result.label, block) for result in results for block in result.blocks(self.block)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +185,11 @@ def write_page(
         beside=[_for_template(chart) for chart in beside if chart in charts],
         passages=_passages(results, measure),
         learning=_learning(originals, results, about.training),
-        blocks=[(s.template, c, s.leads) for s in SECTIONS.values() if (c := s.prepare(results))],
+        blocks=[
+            (section.template, content, section.leads)
+            for section in SECTIONS.values()
+            if section.template is not None and (content := section.content(results))
+        ],
         videos=_video_urls(videos or {}),
     )
     path.write_text(page, encoding="utf-8")
@@ -510,14 +520,14 @@ def _data_url(video: Path) -> dict[str, str]:
 
 
 SECTIONS: dict[str, Section] = {
-    "tables": Section(
-        "table.html.j2",
-        lambda results: [(r.label, t) for r in results for t in r.blocks(Table)],
-        plain=Table,
-    ),
+    "curves": Section(Curve),
+    "passages": Section(Passage),
+    "tables": Section(Table, "table.html.j2"),
     "volumes": Section(
+        Volume,
         "volume.html.j2",
         lambda results: shown_volumes({r.label: v for r in results for v in r.blocks(Volume)}),
+        is_saved=False,
     ),
 }
-"""Blocks that stand in a section of their own, in the order of the page; kinds add theirs."""
+"""Blocks by the key of ``metrics.json``, in the order of the page; kinds add theirs."""

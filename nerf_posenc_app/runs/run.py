@@ -239,6 +239,9 @@ class Run:
         notes += [note for note in found if isinstance(note, str)]
         doubts = [note for note in found if isinstance(note, Doubt)]
         measures = kind.measures(config)
+        declared = {measure.name for measure in measures}
+        for result in all_results:
+            assert set(result.scores) == declared, (result.label, set(result.scores), declared)
         length = too_short(kind, config)
         finding = find(all_results, measures[0], doubts, length)
         if finding is not None:

@@ -8,6 +8,7 @@ RUN/metrics.json            written last: without it the run is not complete
 ```
 """
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +29,7 @@ from nerf_posenc_app.report.images import read_run_image
 from nerf_posenc_app.report.page import SECTIONS
 from nerf_posenc_app.report.tables import PER_FIT, gain
 from nerf_posenc_app.terminal import print_to_stderr
-from nerf_posenc_app.values.blocks import Block, Curve, Evaluation, Passage, Video, View
+from nerf_posenc_app.values.blocks import Block, Evaluation, Video, View
 from nerf_posenc_app.values.finding import Finding
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName, block_files
@@ -42,9 +43,6 @@ FIT_SUFFIX = ".safetensors"
 
 FORMAT = "nerf_posenc run"
 VERSION = 3
-
-# Fields of a fit's entry about its blocks, besides the titles of blocks with files.
-_PLAIN: Mapping[str, Any] = {"curves": Curve, "passages": Passage}
 
 
 class SaveError(Exception):
@@ -304,14 +302,11 @@ def write_metrics(
             ],
             "by_seed": result.evaluation.by_seed,
             "remarks": result.evaluation.remarks,
-            "view_titles": [view.title for view in result.blocks(View)],
-            "video_titles": [video.title for video in result.blocks(Video)],
             **{
-                _titles(name): [block.title for block in result.blocks(section.block)]
-                for name, section in SECTIONS.items()
-                if section.block is not None
+                f"{name}_titles": [block.title for block in result.blocks(kind)]
+                for name, kind in _blocks(are_files=True).items()
             },
-            **{name: result.blocks(kind) for name, kind in _plain_blocks().items()},
+            **{name: result.blocks(kind) for name, kind in _blocks(are_files=False).items()},
             **result.details,
         }
         for result in results
@@ -363,10 +358,12 @@ def read_metrics(folder: Path) -> Metrics:
     return Metrics(**{**vars(run), "fits": fits})
 
 
-def _plain_blocks() -> Mapping[str, Any]:
-    """Types of the blocks whose fields ``metrics.json`` holds, by name."""
-    rows = {name: row.plain for name, row in SECTIONS.items() if row.plain is not None}
-    return {**_PLAIN, **rows}
+def _blocks(*, are_files: bool) -> Mapping[str, type]:
+    """Types of the blocks that are saved as files, or by their fields in ``metrics.json``."""
+    shown = {"view": View, "video": Video} if are_files else {}
+    rows = {name: row for name, row in SECTIONS.items() if row.is_saved}
+    named = {n: row.block for n, row in rows.items() if (row.write is not None) == are_files}
+    return shown | named
 
 
 def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
@@ -375,10 +372,8 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
 
     records = read(list[dict[str, Any]], "history")
     blocks: list[Any] = []
-    for key, kind in _plain_blocks().items():
+    for key, kind in _blocks(are_files=False).items():
         blocks += read(list[kind], key, [])  # type: ignore[valid-type]
-    if any(len(curve.xs) != len(curve.ys) for curve in blocks if isinstance(curve, Curve)):
-        raise ValueError("a curve needs as many y as x")
     scores = {m.name: read(float, m.name) for m in run.measures if m.name in entry}
     if run.measures[0].name not in scores:
         raise ValueError(f"a fit has no {run.measures[0].name}")
@@ -406,13 +401,7 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
             for record in records
         ],
         details={
-            "view_titles": read(list[str], "view_titles", []),
-            "video_titles": read(list[str], "video_titles", []),
-            **{
-                _titles(name): read(list[str], _titles(name), [])
-                for name, section in SECTIONS.items()
-                if section.block is not None
-            },
+            **{f"{n}_titles": read(list[str], f"{n}_titles", []) for n in _blocks(are_files=True)},
             **{name: entry.get(name) for name in PER_FIT},
         },
         is_reference=read(bool, "is_reference", False),
@@ -428,20 +417,14 @@ def read_views(folder: Path, fit: Result, limit: int) -> list[View]:
     """
     titles = fit.details["view_titles"]
     views = []
-    for title, (original, pattern) in list(zip(titles, block_files(len(titles)), strict=True))[
-        :limit
-    ]:
+    files = zip(titles, block_files(len(titles)), strict=True)
+    for title, (original, pattern) in itertools.islice(files, limit):
         file = pattern.format(fit.name.stem)
         truth, image = read_run_image(folder, original), read_run_image(folder, file)
         if image.shape != truth.shape:
             raise ValueError(f"{file} and {original} differ in size")
         views.append(View(title, truth, image))
     return views
-
-
-def _titles(section: str) -> str:
-    """Name in ``metrics.json`` of the titles of blocks that are files."""
-    return f"{section}_titles"
 
 
 def read_file_blocks(folder: Path, fit: Result) -> list[Block]:
@@ -453,8 +436,8 @@ def read_file_blocks(folder: Path, fit: Result) -> list[Block]:
     return [
         block
         for name, section in SECTIONS.items()
-        if section.read is not None and (titles := fit.details[_titles(name)])
-        for block in section.read(folder, fit, titles)
+        if section.read is not None
+        for block in section.read(folder, fit, fit.details[f"{name}_titles"])
     ]
 
 

@@ -120,6 +120,10 @@ class Curve:
     section: str = ""
     about: str = ""
 
+    def __post_init__(self) -> None:
+        if len(self.xs) != len(self.ys):
+            raise ValueError("a curve needs as many y as x")
+
 
 @dataclass(frozen=True)
 class Token:

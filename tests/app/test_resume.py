@@ -21,7 +21,6 @@ pytestmark = pytest.mark.usefixtures("own_folder", "no_hull", "no_report")
 RUNS = {
     "image": ["--image", "cat", "--encodings", "none", "fourier", *SMALL_RUN],
     "held-out": ["--held-out", "--encodings", "fourier", *SMALL_RUN],
-    "scene": [*SMALL_SCENE, "--turntable", "1"],
     "poses": [
         *(*SMALL_SCENE, "--field", "auto", "--refine-poses", "--disturb-poses", "0.1"),
         *("--steps", "60"),
@@ -34,9 +33,7 @@ RUNS = {
     [
         ("image", 1),
         ("image", 5),
-        pytest.param("held-out", 2, marks=pytest.mark.slow),
         pytest.param("images", 5, marks=pytest.mark.slow),
-        pytest.param("scene", 4, marks=pytest.mark.slow),
         # While poses are searched for.
         pytest.param("poses", 1, marks=pytest.mark.slow),
     ],

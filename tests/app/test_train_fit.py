@@ -17,15 +17,7 @@ from PIL import Image
 import train_fit
 from nerf_posenc.core.checks import require_coordinates
 from nerf_posenc.core.encoder import Encoder
-from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc.training.recipes import (
-    ENCODINGS,
-    NETWORKS,
-    OPTIMIZERS,
-    EncodingRecipe,
-    NetworkRecipe,
-    OptimizerRecipe,
-)
+from nerf_posenc.training.recipes import ENCODINGS, EncodingRecipe
 from nerf_posenc_app.report.video import write_video
 from tests.small import SMALL_RUN, write_noise
 
@@ -300,37 +292,6 @@ class Cubes(Encoder):
 
 
 @pytest.mark.parametrize(
-    "data",
-    [
-        ["--image", "cat"],
-        pytest.param(
-            ["--scene", "spheres", "--turntable", "0", "--test-views", "1"], marks=pytest.mark.slow
-        ),
-    ],
-)
-@pytest.mark.usefixtures("no_hull", "no_report")
-def test_a_new_encoding_is_one_row_of_the_table(
-    data: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recipe = EncodingRecipe(
-        title="Cubes", build=lambda model, _: Cubes(model.in_dim), layers=(24, 3)
-    )
-    monkeypatch.setitem(ENCODINGS, "cubes", recipe)
-    names = ["--encodings", "none", "cubes"]
-    small = ["--size", "12", "--steps", "5", "--batch-size", "50", "--video", "2", "--quiet"]
-    assert train_fit.main([*data, *names, *small, "--out", "run"]) == 0
-    none, cubes = json.loads(Path("run/metrics.json").read_text())["fits"]
-    assert cubes["encoding"] == "cubes"
-    if "--image" in data:
-        # Three hidden layers of 24 units on 4 features.
-        assert cubes["parameters"] == (4 * 24 + 24) + 2 * (24 * 24 + 24) + (24 * 3 + 3)
-    assert cubes["gain_db"] == pytest.approx(cubes["psnr_db"] - none["psnr_db"])
-    field = ["--scene", "spheres", "--field", "nerf", "--encodings", "cubes"]
-    assert train_fit.main(field) == 2
-    assert "--field nerf does not take cubes; use --field mlp" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
     "name",
     [
         "triangle-wave",
@@ -383,32 +344,6 @@ def test_an_encoder_that_cannot_be_built_ends_its_fit_alone(
     fits = json.loads(Path("run/metrics.json").read_text())["fits"]
     assert [fit["name"] for fit in fits] == ["none"]
     ENCODINGS.pop("Only3D")
-
-
-@pytest.mark.usefixtures("no_report")
-def test_a_new_network_and_a_new_optimizer_are_one_row_each(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def linear(in_dim: int, out_dim: int, **_: object) -> torch.nn.Module:
-        return torch.nn.Linear(in_dim, out_dim)
-
-    def descent(
-        module: torch.nn.Module, matrices: object, *, lr: float, **_: object
-    ) -> OptimizerGroup:
-        return OptimizerGroup([torch.optim.SGD(module.parameters(), lr=lr)])
-
-    monkeypatch.setitem(
-        NETWORKS, "linear", NetworkRecipe(title="A line", build=linear, optimizer="descent")
-    )
-    monkeypatch.setitem(OPTIMIZERS, "descent", OptimizerRecipe(build=descent, lr=0.25))
-    small = ["--size", "16", "--steps", "5", "--video", "0", "--quiet"]
-    assert train_fit.main([*small, "--encodings", "linear", "--out", "run"]) == 0
-    metrics = json.loads(Path("run/metrics.json").read_text())
-    assert metrics["fits"][0]["optimizer"] == "sgd"
-    assert metrics["fits"][0]["lr"] == 0.25
-    assert metrics["fits"][0]["parameters"] == 2 * 3 + 3
-    assert train_fit.main([*small, "--encodings", "linea"]) == 2
-    assert "no encoding 'linea'; did you mean linear" in capsys.readouterr().err
 
 
 def test_one_pixel_is_fitted(capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,7 +51,7 @@ def test_the_nerf_field_has_the_paper_s_parameters_and_shapes() -> None:
 
 
 def test_the_hash_field_is_instant_ngp_s() -> None:
-    field = hash_field(log2_table_size=10)
+    field = hash_field(HashGridEncoder(3, log2_table_size=10))
     shapes = [tuple(matrix.shape) for matrix in field.hidden_matrices()]
     # 16 levels of 2 features, one hidden layer to the density, two to the color.
     assert shapes == [(64, 32), (15, 64), (64, 15 + 16), (64, 64)]

@@ -78,7 +78,7 @@ def choose_open(
 
 def choose_encoding(kind: Any, config: ImageOptions) -> tuple[str, str]:
     """Choose among all encodings of images by short fits; also say what was tried."""
-    names = [name for name in recipes.ENCODINGS if name != "none"]
+    names = [name for name, row in recipes.ENCODINGS.items() if not row.is_raw]
     best, errors = choose(names, lambda name: _error(kind, FitName(name), config))
     return best, _tried(errors.items(), config)
 
@@ -92,9 +92,12 @@ def choose_bands(kind: Any, config: ImageOptions, most: int, start: int) -> tupl
         most: largest number.
         start: number that is tried first.
     """
+    # Those of the encodings auto are all.
+    suiting = [*config.encodings, *recipes.ENCODINGS]
+    name = FitName(recipes.encodings_with("num_bands", suiting)[0])
 
     def error(num_bands: int) -> float:
-        return _error(kind, FitName("fourier"), replace(config, num_bands=num_bands))
+        return _error(kind, name, replace(config, num_bands=num_bands))
 
     best, errors = choose(range(1, most + 1), error, start=min(start, most))
     return best, _tried(((f"{n} bands", each) for n, each in errors.items()), config)

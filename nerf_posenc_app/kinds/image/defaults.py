@@ -97,7 +97,8 @@ def resolve(options: ImageOptions, image: Image) -> ImageOptions:
         sigma=recipes.default_sigma(image.resolution) if own_sigma is None else own_sigma,
         references=references,
     )
-    if isinstance(config.num_bands, int) and "fourier" in config.encodings and not options.quiet:
+    has_bands = recipes.encodings_with("num_bands", config.encodings)
+    if isinstance(config.num_bands, int) and has_bands and not options.quiet:
         # Users compare several numbers to see where extra bands begin to harm.
         warning = band_warning(image, config.num_bands)
         if warning is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,26 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from nerf_posenc.fits import ImageFit, load_fit
-from nerf_posenc.images import Image, MuLaw, unit_range
-from nerf_posenc.metrics.image import ssim
+from nerf_posenc.images import Image, unit_range
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import PixelBatches
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.devices import return_freed_memory
 from nerf_posenc.training.loop import mse, weighted_mse
-from nerf_posenc.training.schedules import constant
 from nerf_posenc_app.crops import preview_windows
 from nerf_posenc_app.data.image_files import image_in_memory, open_image
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import (
     ABOUT,
     CITATIONS,
-    PSNR,
-    SSIM,
     CoordinateKind,
     constant_psnr,
     doubts_of_flat_fits,
@@ -40,18 +35,15 @@ from nerf_posenc_app.kinds.coordinates import (
 from nerf_posenc_app.kinds.image import auto, defaults
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.kinds.image.reconstruction import (
-    MU_LAW_PSNR,
     evaluated_pixels,
-    fitted_pixels,
     network_of,
-    psnr_of,
     reconstruct,
     render,
-    scored_pixels,
     view_of,
 )
 from nerf_posenc_app.kinds.image.references import reference_result
 from nerf_posenc_app.kinds.image.samples import masked, sample_notes, sampled
+from nerf_posenc_app.kinds.image.scores import measures_of, scores_of
 from nerf_posenc_app.kinds.kind import Exportable, Fit, Problem, Rendered, digest_of
 from nerf_posenc_app.options import UsageError, require
 from nerf_posenc_app.plugins import how_to_install
@@ -64,35 +56,6 @@ from nerf_posenc_app.values.results import Result
 
 if TYPE_CHECKING:
     from typing import Self
-
-# Options that may have several values in one run, by their encoding.
-_SWEPT = {"fourier": "num_bands", "gaussian": "sigma"}
-
-FITTED = Measure(
-    "psnr_fitted_db",
-    "PSNR of the fitted pixels",
-    "dB",
-    meaning="PSNR over the pixels that were fitted",
-)
-"""Further column of fits that are scored between the pixels."""
-MU_LAW_FITTED = replace(
-    FITTED, name="mu_psnr_fitted_db", quantity="mu-law PSNR of the fitted pixels"
-)
-"""The same for linear light."""
-
-
-STOPS = Measure(
-    "rmse_stops",
-    "RMSE",
-    "stops",
-    3,
-    higher_is_better=False,
-    meaning=(
-        "Root mean square of the differences of log2 of linear light. Light below the first "
-        "percentile of the scored pixels counts as that percentile"
-    ),
-)
-"""Further column of images of linear light."""
 
 
 class ImageKind(CoordinateKind[ImageOptions]):
@@ -140,7 +103,6 @@ class ImageKind(CoordinateKind[ImageOptions]):
         self.notes_on_data = image.notes
         if not (image.weights is None and image.held_out is None and image.tone is None):
             self.notes_on_data = (*image.notes, *sample_notes(options, image))
-        self._truth = evaluated_pixels(image)
         self._windows = preview_windows(image.evaluated.pixels)
 
     @property
@@ -178,24 +140,15 @@ class ImageKind(CoordinateKind[ImageOptions]):
         """One fit for each encoding, or for each of several numbers of bands or sigmas."""
         names = list[FitName]()
         for encoding in config.encodings:
-            option = _SWEPT.get(encoding, "")
-            values = getattr(config, option, None)
-            several = values if isinstance(values, tuple) else ()
-            names += [FitName(encoding, (option, value)) for value in several]
-            names += [] if several else [FitName(encoding)]
+            used = recipes.get_recipe(encoding).options_used
+            values = {option: getattr(config, option, None) for option in used}
+            several = [(o, value) for o, v in values.items() if isinstance(v, tuple) for value in v]
+            names += [FitName(encoding, each) for each in several] or [FitName(encoding)]
         return names
 
     def measures(self, config: ImageOptions) -> Sequence[Measure]:
         """PSNR and SSIM, and between the pixels the PSNR of the fitted ones."""
-        fitted = (self._fitted,) if self.is_split else ()
-        if self.image.tone is not None:
-            return (MU_LAW_PSNR, *fitted, STOPS, SSIM)
-        return (PSNR, *fitted, SSIM)
-
-    @property
-    def _fitted(self) -> Measure:
-        """Measure of the fitted pixels, of those that are scored or of others."""
-        return FITTED if self.image.tone is None else MU_LAW_FITTED
+        return measures_of(self.image)
 
     def problem(
         self, model: nn.Module, description: CoordinateModel, config: ImageOptions
@@ -205,15 +158,6 @@ class ImageKind(CoordinateKind[ImageOptions]):
         batches = PixelBatches(self.image, config.batch_size, seed=config.seed, device=device)
         encoder, network = model.children()
         draw_batch, forward = cache_corners(encoder_of(encoder), network, batches)
-        # Sinusoids that are fitted fast fill the gaps between the pixels with noise; raw
-        # coordinates cannot, and a hash grid does at any learning rate.
-        is_between = self.image.held_out is not None
-        is_slow = is_between and config.optimizer in ("auto", "muon")
-        held_out = recipes.get_recipe(description.encoding).held_out if is_slow else None
-        between: dict[str, Any] = {}
-        if held_out is not None:
-            between = {"lr": held_out.lr, "adam_lr": held_out.adam_lr}
-            between |= {"schedule": constant, "ema_decay": held_out.ema_decay}
         previews = [self.image.evaluated.coordinates_at(*window) for window in self._windows]
         truth = self.image.evaluated.pixels
         problem = self.trained(
@@ -227,7 +171,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
             facts=None if self.image.tone is None else vars(self.image.tone),
             loss=weighted_mse if batches.is_weighted else mse,
             originals=[unit_range(truth[window]) for window in self._windows],
-            **between,
+            is_between=self.image.held_out is not None,
         )
         dtype = problem.autocast_dtype
         problem.preview = lambda: [render(model, points, device, dtype) for points in previews]
@@ -237,20 +181,12 @@ class ImageKind(CoordinateKind[ImageOptions]):
         """PSNR and SSIM, and the reconstruction."""
         device = torch.device(fit.config.device)
         dtype = fit.problem.autocast_dtype
-        values, decibels = reconstruct(self.image, fit.model, device, dtype)
-        scores = {
-            psnr_of(self.image).name: decibels,
-            SSIM.name: ssim(values, self._truth, self.image.valid, scored_pixels(self.image)),
-        }
-        if (tone := self.image.tone) is not None:
-            scores[STOPS.name] = _rmse_in_stops(values, self.image.evaluated, tone)
-        if self.is_split:
-            fitted = fitted_pixels(self.image)
-            scores[self._fitted.name] = reconstruct(fitted, fit.model, device, dtype)[1]
+        found = reconstruct(self.image, fit.model, device, dtype)
+        scores = scores_of(self.image, found)
         if self.image.is_large:
             return_freed_memory()
         bands = frequency_bands(encoder_of(fit.model))
-        blocks: list[Block] = [view_of(self.image, values, self.title, bands)]
+        blocks: list[Block] = [view_of(self.image, found.values, self.title, bands)]
         # The page has no mask to lay over what a network computes.
         has_mask = self.image.valid is not None
         if not (self.image.is_large or self.image.tone or has_mask):
@@ -274,8 +210,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
         if missing := defaults.missing_references(config, self.image):
             install = how_to_install("references")
             yield f"not compared with {', '.join(missing)}; to add them: {install}"
-        flat = constant_psnr([self._truth])
-        yield from doubts_of_flat_fits(results, flat, config, psnr_of(self.image))
+        flat = constant_psnr([evaluated_pixels(self.image)])
+        yield from doubts_of_flat_fits(results, flat, config, self.measures(config)[0])
 
     @classmethod
     def relocated(cls, options: ImageOptions, found: Callable[[str], str]) -> ImageOptions:
@@ -303,7 +239,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
             raise UsageError(f"--crop: {error}") from None
         strips = fit.strips(longer_side, window=given["crop"])
         enough = recipes.default_bands(max(fit.size))
-        bands = fit.options.num_bands if fit.options.encoding == "fourier" else 0
+        has_bands = bool(recipes.encodings_with("num_bands", [fit.options.encoding]))
+        bands = fit.options.num_bands if has_bands else 0
         note = None
         if size > window_size and bands > enough:
             note = (
@@ -320,20 +257,3 @@ class ImageKind(CoordinateKind[ImageOptions]):
         fit = load_fit(path)
         assert isinstance(fit, ImageFit)
         return Exportable(fit.model, {"coordinates": torch.rand(8, 2) - 0.5}, ["rgb"])
-
-
-def _rmse_in_stops(values: Tensor, image: Image, tone: MuLaw) -> float:
-    """Root mean square of the differences of log2 of linear light, above `_floor`."""
-    floor = _floor(image, tone)
-    stops = [tone.light(each.float()).clamp(min=floor).log2() for each in (values, image.pixels)]
-    errors = (stops[0] - stops[1]).square().mean(-1)
-    kept = errors if image.weights is None else errors[image.weights > 0]
-    return math.sqrt(float(kept.mean()))
-
-
-def _floor(image: Image, tone: MuLaw) -> float:
-    """Light of the darkest hundredth of the scored pixels that are not black."""
-    light = tone.light(image.pixels.float()).mean(-1)
-    scored = light[light > 0] if image.weights is None else light[(light > 0) & (image.weights > 0)]
-    ordered = scored.flatten().sort().values
-    return float(ordered[len(ordered) // 100]) if len(ordered) else tone.peak / tone.mu

@@ -4,6 +4,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,17 +17,7 @@ from nerf_posenc.metrics.image import psnr, psnr_from_mse, squared_error
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.loop import predict
-from nerf_posenc_app.kinds.coordinates import PSNR
 from nerf_posenc_app.values.blocks import Network, View
-from nerf_posenc_app.values.measures import Measure
-
-MU_LAW_PSNR = Measure(
-    "mu_psnr_db",
-    "mu-law PSNR",
-    "dB",
-    meaning="PSNR of linear light after the mu-law curve, which maps it to [0, 1]",
-)
-"""First column of images of linear light; its values are not comparable with those of `PSNR`."""
 
 # A large image is rendered this many pixels at a time.
 _STRIP_PIXELS = 1 << 18
@@ -36,28 +27,24 @@ _MOST_POINTS = 1 << 15
 _MASKED = 0.5
 
 
-def psnr_of(image: Image) -> Measure:
-    """The PSNR that an image is scored by: that of the mu-law for linear light."""
-    return PSNR if image.tone is None else MU_LAW_PSNR
+class Reconstruction(NamedTuple):
+    """What a fit or a reference makes of the evaluated pixels.
+
+    Attributes:
+        values: ``(height, width, 3)``; of a large image in 8 bits.
+        psnr: PSNR in dB.
+        psnr_fitted: PSNR of the fitted pixels in dB; NaN for a reference.
+    """
+
+    values: Tensor
+    psnr: float
+    psnr_fitted: float = math.nan
 
 
 def evaluated_pixels(image: Image) -> Tensor:
     """All pixels that fits are evaluated on; as stored if they are many."""
     image = image.evaluated
     return image.pixels if image.is_large else image.rgb
-
-
-def scored_pixels(image: Image) -> Tensor | None:
-    """Pixels that scores are of; None for all."""
-    weights = image.evaluated.weights
-    return None if weights is None else weights > 0
-
-
-def fitted_pixels(image: Image) -> Image:
-    """The fitted pixels with their clean values, for scoring."""
-    if image.held_out is None or not image.is_one_grid:
-        return replace(image, held_out=None)
-    return replace(image.held_out, weights=image.weights)
 
 
 def view_of(image: Image, values: Tensor, title: str, bands: Sequence[float] = ()) -> View:
@@ -120,9 +107,20 @@ def network_of(image: Image, model: nn.Module, description: CoordinateModel, tit
 
 def reconstruct(
     image: Image, model: nn.Module, device: torch.device, dtype: torch.dtype | None = None
+) -> Reconstruction:
+    """Evaluate a model at all evaluated pixels, and score the fitted ones if they are others."""
+    values, decibels = _values(image.evaluated, model, device, dtype)
+    if image.held_out is None:
+        return Reconstruction(values, decibels)
+    # On one grid, the held-out image has the clean values of all pixels.
+    fitted = replace(image.held_out, weights=image.weights) if image.is_one_grid else image
+    return Reconstruction(values, decibels, _values(fitted, model, device, dtype)[1])
+
+
+def _values(
+    image: Image, model: nn.Module, device: torch.device, dtype: torch.dtype | None
 ) -> tuple[Tensor, float]:
-    """Values of all evaluated pixels, of a large image in 8 bits, and their PSNR in dB."""
-    image = image.evaluated
+    """Values of all pixels, of a large image in 8 bits, and their PSNR in dB."""
     if not image.is_large:
         values = render(model, image.coordinates, device)
         return values, psnr(values, image.rgb, image.weights)

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.images import Image, to_eight_bits
-from nerf_posenc.metrics.image import psnr, ssim
-from nerf_posenc_app.kinds.coordinates import SSIM
+from nerf_posenc.metrics.image import psnr
 from nerf_posenc_app.kinds.image.interpolation import interpolate_held_out, linear, radial
-from nerf_posenc_app.kinds.image.reconstruction import psnr_of, scored_pixels, view_of
+from nerf_posenc_app.kinds.image.reconstruction import Reconstruction, view_of
+from nerf_posenc_app.kinds.image.scores import scores_of
 from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.names import FitName
@@ -33,20 +33,19 @@ def reference_result(image: Image, name: str) -> Result:
         image: the image that the fits are made of.
         name: one of ``REFERENCES``.
     """
-    started, scores = time.perf_counter(), {}
+    started = time.perf_counter()
     scattered = _SCATTERED.get(name)
     values = interpolate_held_out(image, name) if scattered is None else scattered(image)
     seconds = time.perf_counter() - started
     truth = image.evaluated.pixels
     if image.evaluated.is_large:
         values = to_eight_bits(values)
-    scores[psnr_of(image).name] = psnr(values, truth, image.evaluated.weights)
-    scores[SSIM.name] = ssim(values, truth, image.valid, scored_pixels(image))
+    found = Reconstruction(values, psnr(values, truth, image.evaluated.weights))
     view = view_of(image, values, printable(image.name))
     return Result(
         name=FitName(name),
         seconds=seconds,
-        evaluation=Evaluation(scores, [view]),
+        evaluation=Evaluation(scores_of(image, found), [view]),
         is_reference=True,
     )
 

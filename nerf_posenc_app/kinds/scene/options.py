@@ -64,26 +64,18 @@ class ViewsOptions(PixelOptions):
             not self.exposure or row is None or row.takes_exposures,
             f"--exposure is for --field {_fields_that('takes_exposures')}",
         )
-        if field == "auto":
-            require(not self.encodings, "--field auto chooses the encoding; leave --encodings out")
-            require(
-                self.num_bands is None,
-                "--bands is for the fourier encoding, and --field auto chooses grids; leave one of "
-                "them out",
-            )
-            super().check()
-            return
-        row = row or FIELDS["mlp"]
+        is_auto = field == "auto"
+        require(
+            not (is_auto and self.encodings),
+            "--field auto chooses the encoding; leave --encodings out",
+        )
+        row = row or FIELDS["proposal" if is_auto else "mlp"]
         suiting = row.encodings()
         others = [name for name in self.encodings or () if name not in suiting]
         mlp = [name for name in others if name in FIELDS["mlp"].encodings()]
         require(not mlp, f"--field {field} does not take {', '.join(mlp)}; use --field mlp")
-        require(
-            "fourier" in suiting or self.num_bands is None,
-            f"--bands is for the fourier encoding, and --field {field} takes "
-            f"{', '.join(suiting)}; leave one of them out",
-        )
-        built = self.encodings or row.default_encodings
+        # Of auto the last, which is the best.
+        built = self.encodings or row.default_encodings[-1 if is_auto else 0 :]
         what = f"--field {field}" if field else "a scene"
         check_encodings(self, what, suiting=suiting, built=built)
         super().check()

@@ -254,7 +254,7 @@ class ViewsKind(Kind[AskedViews]):
                 "network": config.field,
                 "width": description.layers[0],
                 "depth": description.layers[1],
-                "num_bands": config.num_bands if description.encoding == "fourier" else None,
+                **{name: getattr(description, name) for name in description.recipe.options_used},
             },
         )
 
