@@ -1,6 +1,7 @@
 """Options of runs that take a second."""
 
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -27,6 +28,13 @@ def write_noise(path: str | Path = "noise.png", seed: int = 0) -> None:
     """Write an image of noise, 24 x 16 pixels."""
     pixels = np.random.default_rng(seed).integers(0, 256, (16, 24, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(path)
+
+
+def code_of_docs(name: str) -> str:
+    """The block of code of docs/extend.md that defines a name."""
+    text = (Path(__file__).parents[1] / "docs/extend.md").read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    return str(next(code for code in blocks if re.search(rf"^(class|def) {name}\b", code, re.M)))
 
 
 @contextlib.contextmanager

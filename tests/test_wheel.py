@@ -10,9 +10,11 @@ import venv
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.own_packages import require_both_importable
+from tests.small import code_of_docs
 
 ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.slow
@@ -212,73 +214,14 @@ build-backend = "hatchling.build"
 name = "stranger"
 version = "1.0"
 [project.entry-points."nerf_posenc.kinds"]
-ramp = "stranger.ramp:RampKind"
+signal = "stranger.signal:SignalKind"
 [project.entry-points."nerf_posenc.commands"]
 count = "stranger.extras:count"
 [tool.hatch.build.targets.wheel]
 only-include = ["stranger"]
 """,
     "stranger/__init__.py": "",
-    "stranger/ramp.py": """
-from dataclasses import dataclass, replace
-import torch
-from torch import nn
-from nerf_posenc.fits import load_fit
-from nerf_posenc.training.batches import ShuffledBatches
-from nerf_posenc_app.values.blocks import Evaluation, View
-from nerf_posenc_app.kinds.coordinates import PSNR, CoordinateKind, with_defaults
-from nerf_posenc_app.kinds.kind import Rendered, digest_of
-from nerf_posenc_app.options import CoordinateOptions
-from nerf_posenc.metrics.image import psnr
-
-@dataclass(frozen=True, kw_only=True)
-class RampOptions(CoordinateOptions):
-    '''Fit a gray ramp.'''
-
-    ramp: str = "8"
-    '''Pixels.'''
-
-class RampKind(CoordinateKind[RampOptions]):
-    name = "ramp"
-    Options = RampOptions
-    rendered_by = ("size",)
-    in_dim, out_dim = 1, 3
-
-    def __init__(self, options):
-        count = int(options.ramp)
-        self.size, self.title, self.source = (count,), "ramp", f"a ramp of {count} pixels"
-        self.x = torch.linspace(-1, 1, count)[:, None]
-        self.values = (0.5 + 0.5 * self.x).expand(-1, 3).contiguous()
-
-    def summary(self, config):
-        return [f"ramp     {self.source}"]
-
-    def digest(self):
-        return digest_of([(self.values.shape, [self.values])])
-
-    def resolve(self, options):
-        chosen = dict(encodings=("none", "fourier"), steps=30, batch_size=8, num_bands=2, sigma=1.0)
-        return with_defaults(options, **chosen)
-
-    def measures(self, config):
-        return (PSNR,)
-
-    def problem(self, model, description, config):
-        batches = ShuffledBatches(self.x, self.values, config.batch_size, seed=config.seed)
-        return self.trained(model, description, config, batches)
-
-    @torch.no_grad()
-    def evaluate(self, fit):
-        values = fit.model(self.x)
-        shown = View("ramp", self.values[None], values.clamp(0, 1)[None])
-        return Evaluation({PSNR.name: psnr(values, self.values)}, [shown])
-
-    @classmethod
-    def render(cls, path, device, asked):
-        fit, count = load_fit(path, device=device), asked["size"] or 8
-        rgb = fit(torch.linspace(-1, 1, count)[:, None]).clamp(0, 1)[None]
-        return Rendered((count, 1), path.stem, iter([rgb]))
-""",
+    "stranger/signal.py": code_of_docs("SignalKind"),
     "stranger/extras.py": """
 def count(*, up_to: int = 3) -> int:
     '''Count.
@@ -306,23 +249,22 @@ def test_a_kind_and_a_command_of_a_stranger_work_with_all_that_ours_get(
     (site / "needs.pth").write_text(f"{others}\n{sysconfig.get_path('purelib')}")
     run(programs / "python", "-m", "pip", "install", "-q", "--no-deps", project, cwd=tmp_path)
     program = [programs / "python", "-m", "train_fit"]
-    few = ["--width", "8", "--depth", "1", "--quiet"]
-    run(*program, "--ramp", "9", *few, "--out", "one", cwd=tmp_path)
+    np.save(tmp_path / "signal.npy", np.linspace(0, 1, 64))
+    few = ["--signal", "signal.npy", "--width", "8", "--depth", "1", "--quiet"]
+    run(*program, *few, "--out", "one", cwd=tmp_path)
     metrics = json.loads((tmp_path / "one" / "metrics.json").read_text())
     assert [fit["name"] for fit in metrics["fits"]] == ["none", "fourier"]
-    assert metrics["data"]["kind"] == "ramp"
+    assert metrics["data"]["kind"] == "signal"
     # Resumed: the fits are there, and the page is written again.
     (tmp_path / "one" / "metrics.json").unlink()
     run(*program, "--resume", "one", cwd=tmp_path)
     again = json.loads((tmp_path / "one" / "metrics.json").read_text())
     assert [f["psnr_db"] for f in again["fits"]] == [f["psnr_db"] for f in metrics["fits"]]
-    run(*program, "--ramp", "9", *few, "--seed", "1", "--out", "two", cwd=tmp_path)
+    run(*program, *few, "--seed", "1", "--out", "two", cwd=tmp_path)
     run(*program, "compare", "one", "two", "--out", "both.html", cwd=tmp_path)
     assert "two: fourier" in (tmp_path / "both.html").read_text()
-    run(*program, "render", "one", "--encoding", "fourier", "--size", "5", cwd=tmp_path)
-    assert len(list((tmp_path / "one" / "renders").iterdir())) == 1
     # Help lists the kind and the command.
-    assert "--ramp --help" in run(*program, "--help", cwd=tmp_path)
+    assert "--signal --help" in run(*program, "--help", cwd=tmp_path)
     done = subprocess.run(
         [str(word) for word in [*program, "count", "--up-to", "4"]],
         cwd=tmp_path,

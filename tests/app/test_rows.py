@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -43,11 +42,10 @@ from nerf_posenc_app.values.blocks import Evaluation, Table
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
 from tests.signals import resumed_to_the_bit
-from tests.small import write_noise
+from tests.small import code_of_docs, write_noise
 
 pytestmark = pytest.mark.usefixtures("own_folder", "no_hull")
 
-EXTEND = Path(__file__).parents[2] / "docs/extend.md"
 SHORT = ["--steps", "30", "--batch-size", "32", "--video", "0"]
 HELD_OUT = ["--image", "noise.png", "--held-out", "--references", "bilinear", *SHORT]
 SCENE = ["--scene", "spheres", "--size", "8", "--test-views", "1", "--turntable", "0", *SHORT]
@@ -168,9 +166,7 @@ def of_page(own_folder: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
     """Import the block of docs/extend.md that defines a name; its rows are removed afterwards."""
 
     def load(name: str) -> Any:
-        blocks = re.findall(r"```python\n(.*?)```", EXTEND.read_text("utf-8"), re.DOTALL)
-        (code,) = [block for block in blocks if re.search(rf"^(class|def) {name}\b", block, re.M)]
-        Path("of_page.py").write_text(code)
+        Path("of_page.py").write_text(code_of_docs(name))
         spec = importlib.util.spec_from_file_location("of_page", "of_page.py")
         assert spec is not None
         assert spec.loader is not None
