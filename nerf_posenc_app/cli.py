@@ -156,6 +156,6 @@ def _fail(message: str, status: int, stop: Stop | None = None) -> int:
     message = message if len(message) <= _MAX_MESSAGE else message[:_MAX_MESSAGE] + " ..."
     line = f"{PROGRAM}: error: {message}" if status < 128 else f"{PROGRAM}: {message}"
     if stop is not None and stop.folder is not None and stop.folder.exists():
-        line += f"; resume with: {resume_command(stop.folder)}"
+        line += f"; resume with: {resume_command(stop.folder, stop.encodings)}"
     print_to_stderr(line)
     return status

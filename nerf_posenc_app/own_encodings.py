@@ -8,9 +8,8 @@ import ast
 import hashlib
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,15 +18,20 @@ from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.training.checkpoints import bytes_of
-from nerf_posenc.training.encoding_recipe import EncoderDescription, as_recipe
-from nerf_posenc.training.recipes import ENCODINGS, NETWORKS, EncodingRecipe, NetworkRecipe
+from nerf_posenc.training.encoding_recipe import EncoderDescription
+from nerf_posenc.training.recipes import (
+    ENCODINGS,
+    NETWORKS,
+    EncodingRecipe,
+    OwnEncoding,
+    get_network,
+    own_encodings,
+)
 from nerf_posenc_app.data.errors import SceneError
 from nerf_posenc_app.data.shipped import module_of
 from nerf_posenc_app.options import CommonOptions, UsageError
 
 _NAMED = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
-
-_NO_NETWORK = "computes no values; a network takes in_dim, out_dim, width, depth"
 
 Options = TypeVar("Options", bound=CommonOptions)
 
@@ -38,15 +42,11 @@ class OwnFile:
 
     Attributes:
         path: its file; empty for a class that is in no file, as in a notebook.
-        digest: SHA-256 of the file.
+        digest: checksum of the file and of what the encoding computes.
     """
 
     path: str
     digest: str
-
-
-# Encodings that were added in this process, by name.
-_ADDED: dict[str, OwnFile] = {}
 
 
 def with_own_encodings(options: Options, folder: Path) -> Options:
@@ -65,17 +65,15 @@ def with_own_encodings(options: Options, folder: Path) -> Options:
 
 
 def imported(name: str, folder: Path = Path()) -> str:
-    """Add the encoding of a file to ``ENCODINGS``, or the network of a file to ``NETWORKS``.
+    """Import the encoding or the network of a file.
 
     Args:
-        name: name of an encoding; or ``FILE.py:NAME``, where ``NAME`` is a class of
-            modules with ``out_dim``, the number of features, which is called with the number of
-            coordinates, or an `EncodingRecipe`; or a class of networks on raw coordinates, which
-            is called with ``in_dim, out_dim, width=, depth=``.
+        name: name of an encoding; or ``FILE.py:NAME``, where ``NAME`` is an `EncodingRecipe` or a
+            class as `OwnEncoding` takes it.
         folder: folder that relative paths start from.
 
     Returns:
-        The name of the encoding.
+        The name as it is; of a file an `OwnEncoding`.
 
     Raises:
         UsageError: If there is no such file or name, the file raises an error, or what it names is
@@ -105,11 +103,11 @@ def imported(name: str, folder: Path = Path()) -> str:
             f"{name}: {file.name} has no class {match['name']} derived from torch.nn.Module, and "
             f"no EncodingRecipe of this name; it has {known or 'none at all'}"
         )
-    return _added(match["name"], value, file, name)
+    return _tried(match["name"], value, file, name)
 
 
-def add_class(value: type) -> str:
-    """Add a class that Python holds to ``ENCODINGS``, and return its name.
+def of_class(value: type) -> OwnEncoding:
+    """Encoding or network of a class that Python holds.
 
     Raises:
         UsageError: If it is no class of modules, or encodes no coordinates.
@@ -121,57 +119,53 @@ def add_class(value: type) -> str:
         file = Path(inspect.getfile(value))
     except (OSError, TypeError):
         file = None
-    return _added(name, value, file, name)
+    return _tried(name, value, file, name)
 
 
-def own_files(names: Iterable[str] | None = None) -> dict[str, OwnFile]:
-    """Files of those of some encodings that are a user's own; of all by default."""
-    known = {*ENCODINGS, *NETWORKS} & {*_ADDED}
-    return {name: _ADDED[name] for name in (_ADDED if names is None else names) if name in known}
+def own_files(names: Iterable[str]) -> dict[str, OwnFile]:
+    """Files of those of some encodings that are a user's own, by their names."""
+    return {str(each): OwnFile(each.path, each.digest) for each in own_encodings(names)}
 
 
-def require_same_files(saved: Mapping[str, OwnFile], run: Path) -> None:
-    """Check that a saved run's own encodings were added in this process, unchanged.
+def require_same_files(saved: Mapping[str, OwnFile], given: Iterable[str], run: Path) -> None:
+    """Check that a saved run's own encodings are given, unchanged.
 
     Raises:
         UsageError: Naming the encoding, its file, and the option that imports it.
     """
-    added = own_files(saved)
+    files = own_files(given)
     for name, file in saved.items():
-        if name not in added and not file.path:
+        if name not in files and not file.path:
             raise UsageError(
-                f"{run}: its encoding {name} was defined in a session of Python, not in a file, "
-                "and is lost; start a new run"
+                f"{run}: its encoding {name} was defined in a session of Python, not in a file; "
+                f"give the class: encodings=[{name}]"
             )
-        if name not in added:
+        if name not in files:
             raise UsageError(
                 f"{run}: its encoding {name} is code, which runs only if you name it: add "
                 f"--encodings {file.path}:{name}"
             )
-        if added[name].digest != file.digest:
+        if files[name].digest != file.digest:
             raise UsageError(
-                f"{run}: {added[name].path or name} has changed since the run started; start a "
-                "new run"
+                f"{run}: {files[name].path or name}, or what it uses, has changed since the run "
+                "started; start a new run"
             )
 
 
-def _added(name: str, value: Any, file: Path | None, given: str) -> str:
-    path = "" if file is None else str(file.resolve())
-    if name in (*ENCODINGS, *NETWORKS) and (name not in _ADDED or _ADDED[name].path != path):
+def _tried(name: str, value: Any, file: Path | None, given: str) -> OwnEncoding:
+    """Compute two points with an encoding or a network, before anything is fitted.
+
+    Raises:
+        UsageError: If its name is taken, or it takes coordinates of no kind of data.
+    """
+    if name in (*ENCODINGS, *NETWORKS):
         raise UsageError(f"{given}: there is an encoding {name} already; rename yours")
-    if _is_network(value):
-        network = NetworkRecipe(title=f"The network {name}", build=_network_builder(value))
-        features = _try(name, partial(_network_values, network), _NO_NETWORK, given)
-        NETWORKS[name] = network
-    else:
-        recipe = as_recipe(value)
-        features = _try(name, partial(_features, name, recipe), "encodes no coordinates", given)
-        ENCODINGS[name] = recipe
-    is_file = file is not None and file.is_file()
-    # Classes of a notebook with the same name are told apart by what they compute.
-    content = file.read_bytes() if file is not None and is_file else features
-    _ADDED[name] = OwnFile(path, hashlib.sha256(content).hexdigest())
-    return name
+    own = OwnEncoding(name, value)
+    content = file.read_bytes() if file is not None and file.is_file() else b""
+    # A helper that the file imports, or a file of weights, shows in what it computes.
+    digest = hashlib.sha256(content + _values(own, given)).hexdigest()
+    path = "" if file is None else str(file.resolve())
+    return OwnEncoding(name, value, path=path, digest=digest)
 
 
 def _classes(file: Path) -> Sequence[str]:
@@ -189,43 +183,19 @@ def _is_encoding(value: object) -> bool:
     return isinstance(value, EncodingRecipe) or (is_class and value not in (nn.Module, Encoder))
 
 
-def _is_network(value: object) -> bool:
-    """Whether a value is a class that needs the number of outputs, as encodings do not."""
-    if not isinstance(value, type):
-        return False
-    out_dim = inspect.signature(value).parameters.get("out_dim")
-    return out_dim is not None and out_dim.default is out_dim.empty
-
-
-def _network_builder(value: type[nn.Module]) -> Callable[..., nn.Module]:
-    """Build a network whose initial weights are drawn from torch's own generator by a seed."""
-
-    def build(*dims: int, generator: torch.Generator | None = None, **layers: int) -> nn.Module:
-        with torch.random.fork_rng(devices=[]):
-            if generator is not None:
-                seed = int(torch.randint(1 << 62, (), generator=generator))
-                torch.set_rng_state(torch.Generator().manual_seed(seed).get_state())
-            return value(*dims, **layers)
-
-    return build
-
-
-def _network_values(network: NetworkRecipe, in_dim: int, points: Tensor) -> tuple[Tensor, int]:
+def _computed(own: OwnEncoding, in_dim: int, points: Tensor) -> tuple[Tensor, int]:
+    """Values of points, and how many each must have."""
     generator = torch.Generator().manual_seed(0)
-    built = network.build(in_dim, 3, width=8, depth=2, generator=generator)
-    return built(points), 3
-
-
-def _features(name: str, recipe: EncodingRecipe, in_dim: int, points: Tensor) -> tuple[Tensor, int]:
-    description = EncoderDescription(name, in_dim=in_dim, resolution=64, num_bands=2)
-    encoder = recipe.encoder(description, torch.Generator().manual_seed(0))
+    if own.recipe is None:
+        network = get_network(own).build(in_dim, 3, width=8, depth=2, generator=generator)
+        return network(points), 3
+    description = EncoderDescription(own, in_dim=in_dim, resolution=64, num_bands=2)
+    encoder = own.recipe.encoder(description, generator)
     return encoder(points), encoder.out_dim
 
 
-def _try(
-    name: str, compute: Callable[[int, Tensor], tuple[Tensor, int]], failure: str, given: str
-) -> bytes:
-    """Compute two points with it, before anything is fitted, and return the values.
+def _values(own: OwnEncoding, given: str) -> bytes:
+    """Values of two points.
 
     Raises:
         UsageError: If it takes coordinates of no kind of data.
@@ -236,7 +206,7 @@ def _try(
         try:
             points = torch.linspace(-0.7, 0.6, 2 * in_dim).view(2, in_dim)
             # Built twice, as for a fit and for the model that is loaded later.
-            (values, out_dim), (again, _) = (compute(in_dim, points) for _ in range(2))
+            (values, out_dim), (again, _) = (_computed(own, in_dim, points) for _ in range(2))
             if tuple(values.shape) != (2, out_dim):
                 shapes = f"{tuple(values.shape)} for (2, {in_dim})"
                 problems.append(f"its out_dim is {out_dim}, and it gives {shapes}")
@@ -253,4 +223,7 @@ def _try(
                 return bytes(bytes_of(values.detach().cpu().contiguous()))
         except Exception as error:
             problems.append(f"{type(error).__name__}: {error}")
-    raise UsageError(f"{given}: {name} {failure}: {problems[0].splitlines()[0]}")
+    failure = "encodes no coordinates"
+    if own.recipe is None:
+        failure = "computes no values; a network takes in_dim, out_dim, width, depth"
+    raise UsageError(f"{given}: {own} {failure}: {problems[0].splitlines()[0]}")

@@ -18,7 +18,7 @@ from nerf_posenc_app.data.errors import SceneError
 from nerf_posenc_app.kinds import KINDS, options_of_kinds, require_installed, with_data
 from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import CommonOptions, UsageError, from_values
-from nerf_posenc_app.own_encodings import add_class, with_own_encodings
+from nerf_posenc_app.own_encodings import of_class, with_own_encodings
 from nerf_posenc_app.plugins import PluginError
 from nerf_posenc_app.runs.fitted import FittedRun
 from nerf_posenc_app.runs.run import Context
@@ -125,7 +125,7 @@ def fit(
             f"an encoding could not be fitted, for the reason above; {stop.folder} has the others"
         )
     assert stop.folder is not None
-    fitted = FittedRun(stop.folder)
+    fitted = FittedRun(stop.folder, encodings=asked.encodings or ())
     if out is None:
         # The folder goes with the result, at the latest when Python ends. One of a run that failed
         # or was interrupted stays, since its fits are the only copy.
@@ -135,8 +135,16 @@ def fit(
 
 @contextlib.contextmanager
 def _as_in_a_new_process() -> Iterator[None]:
-    """Leave the modes and defaults of torch that a notebook has set, as for `torch.no_grad`."""
-    dtype = torch.get_default_dtype()
+    """Leave the modes of torch that a notebook has set in this thread, as for `torch.no_grad`.
+
+    Raises:
+        UsageError: If the default dtype, which all threads share, is another than float32.
+    """
+    if (dtype := torch.get_default_dtype()) != torch.float32:
+        raise UsageError(
+            f"fit needs the default dtype torch.float32, which is {dtype}; call "
+            "torch.set_default_dtype(torch.float32) before it"
+        )
     with contextlib.ExitStack() as contexts:
         contexts.enter_context(torch.inference_mode(False))
         contexts.enter_context(torch.enable_grad())
@@ -146,11 +154,7 @@ def _as_in_a_new_process() -> Iterator[None]:
                 # Weights cast inside an outer autocast would be cached until it ends.
                 disabled = torch.autocast(device, enabled=False, cache_enabled=False)
                 contexts.enter_context(disabled)
-        torch.set_default_dtype(torch.float32)
-        try:
-            yield
-        finally:
-            torch.set_default_dtype(dtype)
+        yield
 
 
 def _options(given: Mapping[str, Any]) -> tuple[type[Kind[Any]], CommonOptions]:
@@ -172,7 +176,7 @@ def _options(given: Mapping[str, Any]) -> tuple[type[Kind[Any]], CommonOptions]:
         ):
             raise UsageError("--encodings must be a list, as in encodings=['none', 'fourier']")
         values["encodings"] = [
-            add_class(each) if isinstance(each, type) else each for each in values["encodings"]
+            of_class(each) if isinstance(each, type) else each for each in values["encodings"]
         ]
     options = with_own_encodings(from_values(kind.Options, values, options_of_kinds), Path())
     options = with_data(kind, options)

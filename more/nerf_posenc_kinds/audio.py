@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nerf_posenc.fits import CoordinateFit, load_fit
+from nerf_posenc.fits import CoordinateFit
 from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
@@ -240,9 +240,10 @@ class AudioKind(CoordinateKind[AudioOptions]):
                 yield Doubt(fit.name, reason, f"Try more {length}")
 
     @classmethod
-    def render(cls, path: Path, device: torch.device, given: Mapping[str, Any]) -> RenderedFile:
+    def render(
+        cls, fit: Any, path: Path, device: torch.device, given: Mapping[str, Any]
+    ) -> RenderedFile:
         """Render a sound at any sampling rate."""
-        fit = load_fit(path, device=device)
         assert isinstance(fit, CoordinateFit)
         try:
             fitted_rate, peak = int(fit.facts["rate"]), float(fit.facts["peak"])

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nerf_posenc.core.grids import grid_positions
-from nerf_posenc.fits import CoordinateFit, load_fit
+from nerf_posenc.fits import CoordinateFit
 from nerf_posenc.metrics.image import psnr, psnr_from_mse, ssim
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
@@ -180,9 +180,10 @@ class ClipKind(CoordinateKind[ClipOptions]):
         return doubts_of_flat_fits(results, constant_psnr(self.clip.frames), config)
 
     @classmethod
-    def render(cls, path: Path, device: torch.device, given: Mapping[str, Any]) -> Rendered:
+    def render(
+        cls, fit: Any, path: Path, device: torch.device, given: Mapping[str, Any]
+    ) -> Rendered:
         """Render a clip at any size and frame rate."""
-        fit = load_fit(path, device=device)
         assert isinstance(fit, CoordinateFit)
         try:
             fitted_rate = float(fit.facts["rate"])

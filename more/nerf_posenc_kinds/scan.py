@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.fits import CoordinateFit, load_fit
+from nerf_posenc.fits import CoordinateFit
 from nerf_posenc.metrics.image import psnr, psnr_from_mse
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import predict
@@ -243,9 +243,10 @@ class ScanKind(CoordinateKind[ScanOptions]):
         }
 
     @classmethod
-    def render(cls, path: Path, device: torch.device, given: Mapping[str, Any]) -> Rendered:
+    def render(
+        cls, fit: Any, path: Path, device: torch.device, given: Mapping[str, Any]
+    ) -> Rendered:
         """Render a slice at any resolution, or all slices of a volume as frames."""
-        fit = load_fit(path, device=device)
         assert isinstance(fit, CoordinateFit)
         side = given["size"] or max(1, round(fit.size[0] * (given["scale"] or 1.0)))
         heights = torch.empty(1, 0)

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.fits import CoordinateFit, load_fit
+from nerf_posenc.fits import CoordinateFit
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledRows
@@ -272,9 +272,10 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         }
 
     @classmethod
-    def render(cls, path: Path, device: torch.device, given: Mapping[str, Any]) -> Rendered:
+    def render(
+        cls, fit: Any, path: Path, device: torch.device, given: Mapping[str, Any]
+    ) -> Rendered:
         """Render all slices as frames, as far apart as their pixels."""
-        fit = load_fit(path, device=device)
         assert isinstance(fit, CoordinateFit)
         try:
             x, y, z = (float(distance) for distance in fit.facts["spacing"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from nerf_posenc.fits.coordinate_fits import CoordinateFit, ImageFit
 from nerf_posenc.fits.plausible import description_of, require_plausible
 from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
 from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
+from nerf_posenc.training.recipes import OwnEncoding
 
 if TYPE_CHECKING:
     from nerf_posenc.fits.scene_fits import SceneFit
@@ -42,7 +43,12 @@ def describe_fit(
     return {"kind": kind, "options": asdict(model), "size": list(size), "facts": facts}
 
 
-def load_fit(path: str | Path, *, device: torch.device | str = "cpu") -> CoordinateFit | SceneFit:
+def load_fit(
+    path: str | Path,
+    *,
+    device: torch.device | str = "cpu",
+    encodings: Iterable[type[nn.Module] | OwnEncoding] = (),
+) -> CoordinateFit | SceneFit:
     """Load a fit that ``train_fit.py`` saved, complete or in progress.
 
     A fit that averages its weights gets the average.
@@ -50,6 +56,7 @@ def load_fit(path: str | Path, *, device: torch.device | str = "cpu") -> Coordin
     Args:
         path: ``RUN/fits/NAME.safetensors``.
         device: device that the model is put on.
+        encodings: encodings or networks of your own, which the fit may have been made with.
 
     Raises:
         CheckpointError: If the file is damaged, of another program or version, or no fit.
@@ -64,6 +71,10 @@ def load_fit(path: str | Path, *, device: torch.device | str = "cpu") -> Coordin
             raise ValueError(f"fits of a {model['kind']} are not rebuilt from their file")
         weights = fit["model"] if saved["ema"] is None else _averaged(saved["ema"])
         options = dict(model["options"])
+        own = (e if isinstance(e, OwnEncoding) else OwnEncoding(e.__name__, e) for e in encodings)
+        options["encoding"] = next(
+            (e for e in own if e == options["encoding"]), options["encoding"]
+        )
         require_counts(resolution=options["resolution"])
         if model["kind"] == "scene":
             # Imported here: an image needs no radiance fields.
@@ -96,7 +107,9 @@ def _coordinate_fit(
     for name, number in (("in_dim", options.in_dim), ("out_dim", options.out_dim)):
         if number not in range(1, _MAX_DIMS + 1):
             raise ValueError(f"{name} is {number!r}, not 1 to {_MAX_DIMS}")
-    encoder, network = make_coordinate_model(options)
+    # Constants that a class of your own drew are drawn again as in the fit.
+    generator = torch.Generator().manual_seed(options.seed) if "seed" in saved else None
+    encoder, network = make_coordinate_model(options, generator=generator)
     nn.Sequential(encoder, network).eval().load_state_dict(weights)
     size = tuple(int(side) for side in model["size"])
     require_counts(**{f"side {i}": side for i, side in enumerate(size)})

@@ -47,7 +47,6 @@ class FieldOptions(EncoderDescription):
         space: coordinates of the field: ``"box"``, ``"contracted"`` or ``"forward-facing"``.
         num_samples: samples along a ray; None for those of the row. NeRF has twice as many more in
             its fine pass.
-        seed: random seed of the initial weights.
     """
 
     _: KW_ONLY
@@ -56,7 +55,6 @@ class FieldOptions(EncoderDescription):
     width: int | None = None
     depth: int | None = None
     num_samples: int | None = None
-    seed: int = 0
     space: SpaceName = "box"
     num_exposures: int = 0
     num_poses: int = 0

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +22,7 @@ class EncoderDescription:
         sigma: standard deviation of random frequencies, in cycles per unit; None is
             ``default_sigma(resolution)``.
         num_features: most trained features of a grid; None for its default size.
+        seed: random seed of the initial weights.
     """
 
     encoding: str = "fourier"
@@ -32,6 +32,7 @@ class EncoderDescription:
     num_bands: int = 10
     sigma: float | None = None
     num_features: int | None = None
+    seed: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,33 +115,3 @@ class _OfModule(Encoder):
     def forward(self, x: Tensor) -> Tensor:
         features: Tensor = self.module(x)
         return features
-
-
-def as_recipe(value: Any) -> EncodingRecipe:
-    """A row of the table of encodings: one as it is, or one of a class of modules.
-
-    A class may draw random constants from torch's own generator. It does so from a fixed state, so
-    that a saved fit is built with the constants that it was trained with.
-
-    Args:
-        value: the row, or a class of modules with ``out_dim``, the number of features, that is
-            called with the number of coordinates.
-
-    Raises:
-        TypeError: If it is neither.
-    """
-    if isinstance(value, EncodingRecipe):
-        return value
-    if isinstance(value, type) and issubclass(value, nn.Module):
-        make: Callable[[int], nn.Module] = value
-        title = f"The encoding {value.__name__}"
-
-        def build(model: EncoderDescription, _: torch.Generator | None) -> nn.Module:
-            with torch.random.fork_rng(devices=[]):
-                torch.set_rng_state(torch.Generator().manual_seed(0).get_state())
-                return make(model.in_dim)
-
-        return EncodingRecipe(title=title, build=build)
-    raise TypeError(
-        f"an encoding is an EncodingRecipe or a class of modules with out_dim, not {value}"
-    )

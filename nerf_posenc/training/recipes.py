@@ -4,10 +4,12 @@ A new encoding is an `Encoder` in a file of its own and one row of ``ENCODINGS``
 optimizer is a function and a row of its table.
 """
 
+import inspect
 import math
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +36,8 @@ from nerf_posenc.training.optimizers import adam as make_adam
 from nerf_posenc.training.optimizers import muon as make_muon
 
 Recipe = TypeVar("Recipe")
+
+_DRAWING = threading.Lock()
 
 # Tancik et al. 2020 chose sigma 10 for photographs and 14 for text at a Nyquist frequency of 128
 # cycles per unit.
@@ -181,6 +185,87 @@ def _row(what: str, name: str, table: Mapping[str, Recipe]) -> Recipe:
     return table[name]
 
 
+class OwnEncoding(str):
+    """Name of an encoding or a network of your own, which carries its row.
+
+    It is a string, so that options and names of fits take it as any name. The tables stay as they
+    are: two runs in one process may have two classes of one name.
+
+    Attributes:
+        recipe: row of the encoding; None for a network on raw coordinates.
+        network: row of the network; None for an encoding.
+        path: file that it is from; empty for none, as in a notebook.
+        digest: checksum of the file and of what it computes; empty if unknown.
+    """
+
+    recipe: EncodingRecipe | None
+    network: NetworkRecipe | None
+    path: str
+    digest: str
+
+    def __new__(cls, name: str, value: Any, *, path: str = "", digest: str = "") -> "OwnEncoding":
+        """Name an encoding or a network.
+
+        Args:
+            name: its name.
+            value: an `EncodingRecipe`; or a class of modules with ``out_dim``, the number of
+                features, that is called with the number of coordinates; or a class of networks on
+                raw coordinates, that is called with ``in_dim, out_dim, width=, depth=``. A class
+                may draw random numbers from torch's own generator, which starts at the seed of the
+                fit.
+            path: file that it is from.
+            digest: checksum of the file and of what it computes.
+
+        Raises:
+            TypeError: If the value is none of these.
+        """
+        made = super().__new__(cls, name)
+        made.path, made.digest, made.recipe, made.network = path, digest, None, None
+        if isinstance(value, EncodingRecipe):
+            made.recipe = value
+        elif not (isinstance(value, type) and issubclass(value, nn.Module)):
+            raise TypeError(
+                f"an encoding is an EncodingRecipe or a class of modules with out_dim, not {value}"
+            )
+        elif _needs_out_dim(value):
+            made.network = NetworkRecipe(title=f"The network {name}", build=_seeded(value))
+        else:
+            build = _seeded(value)
+            made.recipe = EncodingRecipe(
+                title=f"The encoding {name}",
+                build=lambda model, generator: build(model.in_dim, generator=generator),
+            )
+        return made
+
+    def __deepcopy__(self, memo: Any) -> "OwnEncoding":
+        # `dataclasses.asdict` copies the values of fields.
+        return self
+
+
+def own_encodings(names: Iterable[str | None]) -> list[OwnEncoding]:
+    """Those of some encodings that are of your own."""
+    return [name for name in names if isinstance(name, OwnEncoding)]
+
+
+def _needs_out_dim(value: type[nn.Module]) -> bool:
+    """Whether a class needs the number of outputs, as networks do and encodings do not."""
+    out_dim = inspect.signature(value).parameters.get("out_dim")
+    return out_dim is not None and out_dim.default is out_dim.empty
+
+
+def _seeded(value: Callable[..., nn.Module]) -> Callable[..., nn.Module]:
+    """Build a module that draws random numbers from torch's own generator."""
+
+    def build(*dims: int, generator: torch.Generator | None = None, **layers: int) -> nn.Module:
+        seed = 0 if generator is None else int(torch.randint(1 << 62, (), generator=generator))
+        # All threads have the same generator, which is put back as it was.
+        with _DRAWING, torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(torch.Generator().manual_seed(seed).get_state())
+            return value(*dims, **layers)
+
+    return build
+
+
 def implicit_networks() -> list[str]:
     """Names of the networks that stand among encodings, as they need none."""
     return [name for name in NETWORKS if name != "relu"]
@@ -192,14 +277,16 @@ def get_recipe(encoding: str) -> EncodingRecipe:
     Raises:
         ValueError: If the name is unknown.
     """
-    if encoding in implicit_networks():
-        raw, network = ENCODINGS["none"], NETWORKS[encoding]
-        return replace(raw, title=network.title, network=encoding)
+    if isinstance(encoding, OwnEncoding) and encoding.recipe is not None:
+        return encoding.recipe
+    if isinstance(encoding, OwnEncoding) or encoding in implicit_networks():
+        network = get_network(encoding)
+        return replace(ENCODINGS["none"], title=network.title, network=encoding)
     if encoding not in ENCODINGS:
         raise ValueError(
-            f"{unknown_name('encoding', encoding, ENCODINGS)}; one of your own is first added to "
-            f"ENCODINGS, or given to the program: to fit with --encodings FILE.py:{encoding}, to "
-            f"render and export with --encoding FILE.py:{encoding}"
+            f"{unknown_name('encoding', encoding, ENCODINGS)}; one of your own is code, which runs "
+            f"only if you name it: to fit with --encodings FILE.py:{encoding}, to render and "
+            f"export with --encoding FILE.py:{encoding}, in Python with encodings=[{encoding}]"
         )
     return ENCODINGS[encoding]
 
@@ -207,7 +294,8 @@ def get_recipe(encoding: str) -> EncodingRecipe:
 def encodings_with(option: str, encodings: Iterable[str] | None = None) -> list[str]:
     """Names of the encodings, of these or of all, that use an option such as ``"num_bands"``."""
     names = ENCODINGS if encodings is None else encodings
-    return [name for name in names if name in ENCODINGS and option in ENCODINGS[name].options_used]
+    known = (name for name in names if isinstance(name, OwnEncoding) or name in ENCODINGS)
+    return [name for name in known if option in get_recipe(name).options_used]
 
 
 def make_encoder(model: EncoderDescription, generator: torch.Generator | None = None) -> Encoder:
@@ -234,6 +322,8 @@ def get_network(network: str) -> NetworkRecipe:
     Raises:
         ValueError: If the name is unknown.
     """
+    if isinstance(network, OwnEncoding) and network.network is not None:
+        return network.network
     return _row("network", network, NETWORKS)
 
 

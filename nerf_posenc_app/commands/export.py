@@ -9,7 +9,9 @@ from typing import Annotated
 
 import torch
 
+from nerf_posenc.fits import load_fit
 from nerf_posenc.training.checkpoints import CheckpointError, replacing
+from nerf_posenc.training.recipes import own_encodings
 from nerf_posenc_app.kinds.kind import Exportable
 from nerf_posenc_app.options import POSITIONAL, UsageError
 from nerf_posenc_app.own_encodings import imported
@@ -51,7 +53,7 @@ def export(
     out = out or folder / f"{file.stem}.onnx"
     require_new(out, overwrite=overwrite)
     try:
-        exportable = kind.exportable(file)
+        exportable = kind.exportable(load_fit(file, encodings=own_encodings([encoding])))
         out.parent.mkdir(parents=True, exist_ok=True)
         with replacing(out, is_new=not overwrite) as partial:
             _write_onnx(exportable, partial)

@@ -12,8 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from nerf_posenc.fits import load_fit
 from nerf_posenc.images import MuLaw
 from nerf_posenc.training.checkpoints import CheckpointError, replacing
+from nerf_posenc.training.recipes import own_encodings
 from nerf_posenc_app.data.errors import SceneError
 from nerf_posenc_app.data.reading.hdr import SUFFIXES as HDR_SUFFIXES
 from nerf_posenc_app.data.reading.hdr import write_hdr
@@ -87,6 +89,7 @@ def render(
     if out is not None:
         require_new(out, overwrite=overwrite)
     encoding = None if encoding is None else imported(encoding)
+    on = resolve_device(device)
     name, file, folder = find_fit(run, encoding)
     kind, saved = kind_of_fit(file)
     given = {
@@ -99,7 +102,8 @@ def render(
     }
     _require_suiting(file, kind, given)
     try:
-        rendered = kind.render(file, resolve_device(device), given)
+        fit = load_fit(file, device=on, encodings=own_encodings([encoding]))
+        rendered = kind.render(fit, file, on, given)
         _require_size(rendered)
         written = _write(rendered, out, folder, label=name, quiet=quiet)
     except CheckpointError as error:

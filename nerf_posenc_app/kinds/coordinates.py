@@ -211,12 +211,18 @@ def check_encodings(
     """
     suiting = suiting_encodings() if suiting is None else suiting
     for name in options.encodings or ():
-        if name not in (*recipes.ENCODINGS, *recipes.implicit_networks()):
-            require(
-                name in suiting, f"--encodings: {unknown_name('encoding', name, list(suiting))}"
-            )
-        require(name in suiting, f"--encodings: {what} takes {', '.join(suiting)}, not {name}")
-        if name in recipes.implicit_networks() and options.optimizer != "auto":
+        is_network = name in recipes.implicit_networks()
+        if isinstance(name, recipes.OwnEncoding):
+            is_network = name.recipe is None
+            # One of the user's own suits where all of its kind do.
+            like = recipes.implicit_networks() if is_network else recipes.ENCODINGS
+            suits = {*like} <= {*suiting}
+        else:
+            suits = name in suiting
+            is_known = suits or is_network or name in recipes.ENCODINGS
+            require(is_known, f"--encodings: {unknown_name('encoding', name, list(suiting))}")
+        require(suits, f"--encodings: {what} takes {', '.join(suiting)}, not {name}")
+        if is_network and options.optimizer != "auto":
             try:
                 recipes.default_lr(options.optimizer, name)
             except ValueError as error:

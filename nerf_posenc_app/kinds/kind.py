@@ -290,13 +290,14 @@ class Kind(ABC, Generic[Config]):
 
     @classmethod
     def render(
-        cls, path: Path, device: torch.device, given: Mapping[str, Any]
+        cls, fit: Any, path: Path, device: torch.device, given: Mapping[str, Any]
     ) -> Rendered | RenderedFile:
-        """Load a saved fit and render it, for kinds that have options in ``rendered_by``.
+        """Render a saved fit, for kinds that have options in ``rendered_by``.
 
         Args:
-            path: file of the fit.
-            device: device to compute on.
+            fit: the fit, as `nerf_posenc.fits.load_fit` gives it.
+            path: its file, which names the result.
+            device: device to compute on, on which the fit is.
             given: options of the command ``render``; None for what was not given.
 
         Raises:
@@ -305,13 +306,13 @@ class Kind(ABC, Generic[Config]):
         raise NotImplementedError
 
     @classmethod
-    def exportable(cls, path: Path) -> Exportable:
-        """Load a saved fit for ``export``.
+    def exportable(cls, fit: Any) -> Exportable:
+        """A saved fit as ``export`` writes it.
 
         Raises:
             UsageError: If this kind cannot be exported.
         """
-        raise UsageError(f"{path} is a fit of the kind {cls.name}, which cannot be exported")
+        raise UsageError(f"a fit of the kind {cls.name} cannot be exported")
 
 
 def digest_of(parts: Iterable[tuple[Sequence[int], Iterable[Tensor]]]) -> str:

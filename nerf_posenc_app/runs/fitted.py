@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from nerf_posenc.fits import load_fit
+from nerf_posenc.training.recipes import own_encodings
 from nerf_posenc_app.options import UsageError
-from nerf_posenc_app.own_encodings import require_same_files
+from nerf_posenc_app.own_encodings import imported, of_class, require_same_files
 from nerf_posenc_app.report.images import eight_bit
 from nerf_posenc_app.runs.folder import REPORT
 from nerf_posenc_app.runs.saved import STATE, read_file_blocks, read_metrics, read_state, read_views
@@ -30,15 +32,20 @@ class FittedRun:
 
     Args:
         folder: folder of a complete run, from Python or from the command line.
+        encodings: encodings and networks of your own that the run was made with: classes, or
+            ``FILE.py:CLASS``. Their code runs only if you name them.
 
     Raises:
         OSError: If it cannot be read.
         ValueError: If it is no folder of a complete run.
     """
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, *, encodings: Iterable[str | type] = ()) -> None:
         # Absolute: the program may change to another folder.
         self.folder = Path(folder).absolute()
+        self._encodings = [
+            of_class(each) if isinstance(each, type) else imported(each) for each in encodings
+        ]
         self._metrics = read_metrics(self.folder)
         self._fits = {fit.label: fit for fit in self._metrics.fits}
 
@@ -72,15 +79,15 @@ class FittedRun:
 
         Raises:
             ValueError: If there is no such fit, or it is of a kind that is not rebuilt from a file:
-                a sequence; or if its encoding is a class that has been defined anew since.
+                a sequence; or if its encoding is one of your own that is not given, or has changed.
         """
         try:
-            own_encodings = read_state(self.folder / STATE).own_encodings
+            saved = read_state(self.folder / STATE).own_encodings
             encoding = self._fit(name).name.encoding
-            require_same_files(
-                {n: f for n, f in own_encodings.items() if n == encoding}, self.folder
-            )
-            return load_fit(find_fit(self.folder, self._fit(name).label)[1])
+            needed = {encoding: saved[encoding]} if encoding in saved else {}
+            require_same_files(needed, self._encodings, self.folder)
+            file = find_fit(self.folder, self._fit(name).label)[1]
+            return load_fit(file, encodings=own_encodings(self._encodings))
         except UsageError as error:
             raise ValueError(error.for_python()) from None
 

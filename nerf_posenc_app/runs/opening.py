@@ -202,3 +202,5 @@ def _begin(prepared: Run) -> None:
         except OSError as error:
             raise UsageError(f"cannot write to {folder.path}: {error.strerror}") from None
     context.stop.folder = folder.path
+    own = state.own_encodings.items()
+    context.stop.encodings = [f"{file.path}:{name}" for name, file in own if file.path]

@@ -67,11 +67,12 @@ def resume(
     try:
         if not state.digest:
             raise UsageError(f"--resume {resume}: its run.json has no checksum of the data")
-        for name in encodings:
-            if imported(name) not in state.own_encodings:
+        given = [imported(name) for name in encodings]
+        for own, name in zip(given, encodings, strict=True):
+            if own not in state.own_encodings:
                 raise UsageError(f"--resume {resume}: the run has no encoding {name} from a file")
-        require_same_files(state.own_encodings, resume)
-        kind, options = _saved_options(resume, state)
+        require_same_files(state.own_encodings, given, resume)
+        kind, options = _saved_options(resume, state, given)
         options = replace(
             options,
             out=resume,
@@ -104,8 +105,16 @@ def _is_complete(folder: Path, state: RunState) -> bool:
         return False
 
 
-def _saved_options(run: Path, state: RunState) -> tuple[type[Kind[Any]], CommonOptions]:
-    """Options that a run was begun with, with paths that are found from this folder."""
+def _saved_options(
+    run: Path, state: RunState, own: Sequence[str]
+) -> tuple[type[Kind[Any]], CommonOptions]:
+    """Options that a run was begun with, with paths that are found from this folder.
+
+    Args:
+        run: run folder.
+        state: what it holds.
+        own: the run's encodings of files, imported.
+    """
     try:
         require_installed(state.kind)
         if state.kind not in KINDS:
@@ -117,6 +126,10 @@ def _saved_options(run: Path, state: RunState) -> tuple[type[Kind[Any]], CommonO
             raise ValueError(f"in_memory names no option: {', '.join(sorted(unknown))}")
         texts = {name: str(getattr(options, name)) for name in state.in_memory}
         held = {name: InMemory.load(run / DATA, name, text) for name, text in texts.items()}
+        if options.encodings is not None:
+            rows = {str(name): name for name in own}
+            names = tuple(rows.get(name, name) for name in options.encodings)
+            options = replace(options, encodings=names)
         options = replace(options, **held)
         options.check()
     except (UsageError, ValueError, ImportError, OSError, CheckpointError) as error:

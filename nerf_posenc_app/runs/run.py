@@ -23,7 +23,6 @@ from nerf_posenc.training.devices import describe
 from nerf_posenc_app.json_values import as_json
 from nerf_posenc_app.kinds.kind import Fit, Kind
 from nerf_posenc_app.options import PROGRAM, CommonOptions, command_words
-from nerf_posenc_app.own_encodings import own_files
 from nerf_posenc_app.report.outputs import write_report
 from nerf_posenc_app.report.page import About
 from nerf_posenc_app.report.tables import fitted_line, table
@@ -203,7 +202,7 @@ class Run:
         goes_on = f"goes on with {', '.join(map(str, later))}; " if later else ""
         config.log(
             f"stopped {result.name} at step {result.steps}{of}; {goes_on}press again to quit; "
-            f"resume with: {resume_command(folder)}"
+            f"resume with: {resume_command(folder, self.context.stop.encodings)}"
         )
 
     def compute_references(self) -> None:
@@ -350,11 +349,14 @@ def _with_printable_text(value: Any) -> Any:
     return printable(value) if isinstance(value, str) else value
 
 
-def resume_command(folder: Path) -> str:
-    """Command that goes on with a run, in this terminal."""
+def resume_command(folder: Path, encodings: Sequence[str] = ()) -> str:
+    """Command that goes on with a run, in this terminal.
+
+    Args:
+        folder: run folder.
+        encodings: its encodings of files of the user's.
+    """
     names = ("python", "python3")
     python = next((n for n in names if shutil.which(n) == sys.executable), sys.executable)
-    # The encodings of the user's own files that this process has imported.
-    own = [f"{file.path}:{name}" for name, file in own_files().items() if file.path]
-    encodings = ["--encodings", *own] if own else []
-    return shlex.join([*command_words(python), "--resume", str(folder), *encodings])
+    named = ["--encodings", *encodings] if encodings else []
+    return shlex.join([*command_words(python), "--resume", str(folder), *named])

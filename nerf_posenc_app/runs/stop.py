@@ -1,7 +1,7 @@
 """Requests of signals: end the current fit, or the run once the fit is saved."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 
@@ -17,11 +17,13 @@ class Stop:
 
     Attributes:
         folder: run folder of the run, once there is one that can be resumed.
+        encodings: encodings of files of the user's, which resuming it needs: ``FILE.py:NAME``.
         is_training: whether a fit is in progress, which ends at its next step.
     """
 
     def __init__(self) -> None:
         self.folder: Path | None = None
+        self.encodings: Sequence[str] = ()
         self.is_training = False
         self._num_requests = 0
         self._ends_fit = False

@@ -21,11 +21,9 @@ import torch
 from PIL import Image as Pillow
 
 import train_fit
-from nerf_posenc.core import Encoder
 from nerf_posenc.fits import ImageFit
 from nerf_posenc.radiance import Camera, Views
 from nerf_posenc.radiance.views import SurfacePoints
-from nerf_posenc.training import ENCODINGS
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc_app import FittedRun, fit
 from nerf_posenc_app.data import open_image, open_scene
@@ -244,49 +242,6 @@ def test_a_model_is_scored_and_loaded_in_evaluation_mode(pixels: np.ndarray[Any,
     # A point has the same color in any company.
     x = torch.rand(40, 2) - 0.5
     torch.testing.assert_close(model(x[:7]), model(x)[:7])
-    ENCODINGS.pop("Normalized")
-
-
-def test_random_constants_of_a_class_are_those_of_the_saved_fit() -> None:
-    class Drawn(Encoder):
-        matrix: torch.Tensor
-
-        def __init__(self, in_dim: int) -> None:
-            super().__init__(in_dim, 16)
-            self.register_constant("matrix", 8 * torch.randn(16, in_dim))
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return (x @ self.matrix.T).sin()
-
-    few = FEW | {"steps": 40, "width": 32}
-    run = fit(image="cat", size=12, encodings=[Drawn], **few)
-    model = run.model("Drawn")
-    assert isinstance(model, ImageFit)
-    found = 255 * model.render().clamp(0, 1)
-    shown = torch.from_numpy(run.reconstruction("Drawn")).float()
-    assert float((found - shown).abs().max()) < 1
-    ENCODINGS.pop("Drawn")
-
-
-def test_a_class_that_is_defined_anew_is_not_the_one_of_an_older_run() -> None:
-    def cubes(power: int) -> type[Encoder]:
-        class Powers(Encoder):
-            def __init__(self, in_dim: int) -> None:
-                super().__init__(in_dim, in_dim)
-
-            def forward(self, x: torch.Tensor) -> torch.Tensor:
-                return x**power
-
-        Powers.__module__ = "nowhere"
-        return Powers
-
-    first = fit(image="cat", size=12, encodings=[cubes(3)], out="first", **FEW)
-    first.model("Powers")
-    second = fit(image="cat", size=12, encodings=[cubes(2)], out="second", **FEW)
-    second.model("Powers")
-    with pytest.raises(ValueError, match="Powers has changed since the run started"):
-        first.model("Powers")
-    ENCODINGS.pop("Powers")
 
 
 def test_views_in_memory_are_fitted_under_their_masks() -> None:
@@ -325,7 +280,7 @@ def test_views_in_memory_are_fitted_under_their_masks() -> None:
             dict(image="cat", held_out=True, observed=0.1),
             "observed and held_out exclude each other",
         ),
-        (dict(image="cat", scene="wall"), "fit needs data"),
+        (dict(image="cat", scene="cloud"), "fit needs data"),
         (dict(image="cat", mask=np.full((9, 9), 2.0)), r"a mask must hold values in \[0, 1\]"),
         (dict(image="cat", bnads=3), "there is no option bnads; did you mean bands"),
         (dict(image="cat", steps=0), "^steps must be 1 or more; got 0$"),
@@ -419,8 +374,8 @@ def test_modes_that_a_notebook_has_set_change_nothing(
         assert fit(image=pixels, out="mode", **arguments).scores == expected
     torch.set_default_dtype(torch.float64)
     try:
-        assert fit(image=pixels, out="dtype", **arguments).scores == expected
-        assert torch.get_default_dtype() == torch.float64
+        with pytest.raises(ValueError, match=r"needs the default dtype torch\.float32, which is"):
+            fit(image=pixels, out="dtype", **arguments)
     finally:
         torch.set_default_dtype(torch.float32)
 

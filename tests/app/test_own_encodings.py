@@ -1,12 +1,18 @@
 """Encodings and networks of a user's own file."""
 
 import json
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 import train_fit
-from nerf_posenc.training.recipes import ENCODINGS, NETWORKS
+from nerf_posenc.fits import ImageFit, load_fit
+from nerf_posenc.training.checkpoints import CheckpointError
+from nerf_posenc.training.recipes import ENCODINGS
+from nerf_posenc_app import FittedRun, fit
 
 OWN = """
 import torch
@@ -66,8 +72,6 @@ class Chance(Encoder):
 def test_an_encoding_of_a_file_is_imported_where_it_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("CubicEncoder", "Small"):
-        monkeypatch.delitem(ENCODINGS, name, raising=False)
     Path("mine.py").write_text(OWN)
     Path("bad.py").write_text(BAD)
     small = ["--size", "12", "--steps", "5", "--batch-size", "50", "--video", "0", "--quiet"]
@@ -76,22 +80,18 @@ def test_an_encoding_of_a_file_is_imported_where_it_is_named(
     fits = json.loads(Path("run/metrics.json").read_text())["fits"]
     assert [fit["encoding"] for fit in fits] == ["none", "CubicEncoder", "Small"]
     assert fits[2]["parameters"] == (4 * 8 + 8) + (8 * 3 + 3)
-    # In another process the names are not known, and from another folder the file is found.
-    for name in ("CubicEncoder", "Small"):
-        ENCODINGS.pop(name)
+    # The names are not known afterwards, and from another folder the file is found.
     Path("run/metrics.json").unlink()
     Path("elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
     assert train_fit.main(["--resume", "../run", "--quiet"]) == 2
     assert "CubicEncoder is code, which runs only if you name it" in capsys.readouterr().err
-    assert "CubicEncoder" not in ENCODINGS
     own = [f"../mine.py:{name}" for name in ("CubicEncoder", "Small")]
     Path("../mine.py").write_text(OWN + "\n")
     assert train_fit.main(["--resume", "../run", "--encodings", *own]) == 2
-    assert "mine.py has changed since the run started" in capsys.readouterr().err
+    assert "mine.py, or what it uses, has changed since the run started" in capsys.readouterr().err
     Path("../mine.py").write_text(OWN)
     assert train_fit.main(["--resume", "../run", "--quiet", "--encodings", *own]) == 0
-    ENCODINGS.pop("CubicEncoder")
     assert train_fit.main(["render", "../run", "--encoding", "CubicEncoder"]) == 2
     assert "--encoding FILE.py:CubicEncoder" in capsys.readouterr().err
     render = ["render", "../run", "--encoding", "../mine.py:CubicEncoder", "--quiet"]
@@ -112,8 +112,6 @@ def test_an_encoding_of_a_file_is_imported_where_it_is_named(
         error = capsys.readouterr().err
         assert message in error
         assert error.count("\n") == 1
-    for name in ("CubicEncoder", "Small"):
-        ENCODINGS.pop(name, None)
 
 
 OWN_NETWORK = """
@@ -152,7 +150,6 @@ def test_a_network_of_a_file_is_fitted_on_raw_coordinates(
         assert (fit["width"], fit["depth"]) == (8, 2)
         scores.append(fit["psnr_db"])
     assert scores[0] == scores[1] != scores[2]
-    NETWORKS.pop("Tanh")
     Path("run/metrics.json").unlink()
     assert train_fit.main(["--resume", "run", "--quiet"]) == 2
     assert "Tanh is code, which runs only if you name it" in capsys.readouterr().err
@@ -164,4 +161,111 @@ def test_a_network_of_a_file_is_fitted_on_raw_coordinates(
     }.items():
         assert train_fit.main(["--encodings", word]) == 2
         assert message in capsys.readouterr().err
-    NETWORKS.pop("Tanh")
+    assert train_fit.main(["--scene", "spheres", "--encodings", "mine.py:Tanh"]) == 2
+    assert "a scene takes none, fourier, gaussian, hash" in capsys.readouterr().err
+
+
+def test_a_changed_helper_of_an_encoding_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("scale.txt").write_text("2.0")
+    text = OWN.replace("x**3", "x**float(__import__('pathlib').Path('scale.txt').read_text())")
+    Path("mine.py").write_text(text)
+    small = ["--size", "12", "--steps", "2", "--video", "0", "--quiet", "--out", "run"]
+    own = ["--encodings", "mine.py:CubicEncoder"]
+    assert train_fit.main([*own, *small]) == 0
+    Path("run/metrics.json").unlink()
+    Path("scale.txt").write_text("3.0")
+    assert train_fit.main(["--resume", "run", *own]) == 2
+    assert "or what it uses, has changed since the run started" in capsys.readouterr().err
+
+
+FEW: dict[str, Any] = dict(image="cat", size=12, steps=3, width=8, depth=1, video=0, quiet=True)
+
+
+def powers(power: float) -> type[torch.nn.Module]:
+    """A class of a factory: all have one name."""
+
+    class Powers(torch.nn.Module):
+        def __init__(self, in_dim: int) -> None:
+            super().__init__()
+            self.out_dim = in_dim
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.abs() ** power
+
+    Powers.__module__ = "nowhere"
+    return Powers
+
+
+def test_runs_in_threads_have_their_own_classes_and_leave_no_row_behind() -> None:
+    found: dict[float, FittedRun] = {}
+
+    def one(power: float) -> None:
+        found[power] = fit(encodings=[powers(power)], **FEW)
+
+    threads = [threading.Thread(target=one, args=(power,)) for power in (0.5, 1.0, 3.0, 4.0)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    x = torch.linspace(-0.8, 0.7, 10).view(5, 2)
+    for power, run in found.items():
+        assert run.scores == fit(encodings=[powers(power)], **FEW).scores
+        model = run.model("Powers")
+        assert isinstance(model, ImageFit)
+        assert torch.equal(model.encoder(x), x.abs() ** power)
+    assert "Powers" not in ENCODINGS
+    names = fit(**{**FEW, "encodings": ["auto"], "steps": 10}).scores
+    assert "Powers" not in names
+
+
+def test_a_saved_model_is_loaded_with_the_class_that_it_was_fitted_with(tmp_path: Path) -> None:
+    fit(encodings=[powers(3.0)], out=tmp_path / "run", **FEW)
+    with pytest.raises(ValueError, match=r"give the class: encodings=\[Powers\]"):
+        FittedRun(tmp_path / "run").model("Powers")
+    with pytest.raises(ValueError, match="has changed since the run started"):
+        FittedRun(tmp_path / "run", encodings=[powers(2.0)]).model("Powers")
+    model = FittedRun(tmp_path / "run", encodings=[powers(3.0)]).model("Powers")
+    file = tmp_path / "run/fits/Powers.safetensors"
+    again = load_fit(file, encodings=[powers(3.0)])
+    assert isinstance(model, ImageFit)
+    assert isinstance(again, ImageFit)
+    assert torch.equal(model.render(), again.render())
+    with pytest.raises(CheckpointError, match=r"in Python with encodings=\[Powers\]"):
+        load_fit(file)
+
+
+class Drawn(torch.nn.Module):
+    """Random constants, which are no part of the state."""
+
+    def __init__(self, in_dim: int) -> None:
+        super().__init__()
+        self.out_dim = 16
+        self.matrix = 8 * torch.randn(in_dim, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x @ self.matrix).sin()
+
+
+def matrix_of(fit: ImageFit) -> torch.Tensor:
+    module: Any = fit.encoder
+    matrix: torch.Tensor = module.module.matrix
+    return matrix
+
+
+def test_constants_of_a_class_are_drawn_by_the_seed_and_those_of_the_saved_fit() -> None:
+    run = fit(encodings=[Drawn], num_seeds=2, **{**FEW, "size": 24, "steps": 30})
+    matrices = []
+    for seed in (0, 1):
+        alone = fit(encodings=[Drawn], seed=seed, **{**FEW, "size": 24, "steps": 30})
+        model = alone.model("Drawn")
+        assert isinstance(model, ImageFit)
+        matrices.append(matrix_of(model))
+        written = torch.as_tensor(alone.reconstruction("Drawn")) / 255
+        assert float((model.render().clamp(0, 1) - written).abs().max()) <= 0.5 / 255 + 1e-5
+    assert not torch.equal(matrices[0], matrices[1])
+    first = run.model("Drawn")
+    assert isinstance(first, ImageFit)
+    assert torch.equal(matrix_of(first), matrices[0])

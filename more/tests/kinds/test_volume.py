@@ -100,6 +100,7 @@ def test_a_network_fills_in_smooth_waves_and_is_rendered_in_equal_steps() -> Non
     assert isinstance(saved, CoordinateFit)
     assert saved.size == (32, 24, 17)
     rendered = VolumeKind.render(
+        saved,
         run.folder / "fits/none.safetensors",
         torch.device("cpu"),
         {"size": None, "scale": None, "rate": None},

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from nerf_posenc.fits import ImageFit, load_fit
+from nerf_posenc.fits import ImageFit
 from nerf_posenc.images import Image, unit_range
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import PixelBatches
@@ -225,9 +225,10 @@ class ImageKind(CoordinateKind[ImageOptions]):
         return super().relocated(replace(options, **changed), found)
 
     @classmethod
-    def render(cls, path: Path, device: torch.device, given: Mapping[str, Any]) -> Rendered:
+    def render(
+        cls, fit: Any, path: Path, device: torch.device, given: Mapping[str, Any]
+    ) -> Rendered:
         """Render an image at any resolution, or a part of it."""
-        fit = load_fit(path, device=device)
         assert isinstance(fit, ImageFit)
         longer_side = given["size"]
         try:
@@ -252,8 +253,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
         return Rendered(size, name, strips, note=note, tone=fit.tone)
 
     @classmethod
-    def exportable(cls, path: Path) -> Exportable:
+    def exportable(cls, fit: Any) -> Exportable:
         """A module from coordinates ``(n, 2)`` to RGB ``(n, 3)``."""
-        fit = load_fit(path)
         assert isinstance(fit, ImageFit)
         return Exportable(fit.model, {"coordinates": torch.rand(8, 2) - 0.5}, ["rgb"])

@@ -31,6 +31,7 @@ from nerf_posenc.radiance.volume_rendering import visible_depth
 from nerf_posenc.training import recipes
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import fastest_dtype
+from nerf_posenc.training.recipes import own_encodings
 from nerf_posenc_app.crops import PREVIEW_SIDE
 from nerf_posenc_app.data.errors import SceneError
 from nerf_posenc_app.data.posed.camera_path import open_cameras
@@ -308,7 +309,7 @@ class ViewsKind(Kind[AskedViews]):
         if not config.turntable:
             return ()
         with progress_bar(f"{name} orbit", 1, "field", quiet=config.quiet) as bar:
-            fit = load_fit(path, device=torch.device(config.device))
+            fit = load_fit(path, device=config.device, encodings=own_encodings([name.encoding]))
             assert isinstance(fit, SceneFit)
             volume = make_volume(fit.renderer, fit.camera, fit.world_from_camera, fit.background)
             bar.update()
@@ -340,9 +341,10 @@ class ViewsKind(Kind[AskedViews]):
         yield from doubts_of_flat_fits(results, flat, config, data="scene")
 
     @classmethod
-    def render(cls, path: Path, device: torch.device, given: Mapping[str, Any]) -> Rendered:
+    def render(
+        cls, fit: Any, path: Path, device: torch.device, given: Mapping[str, Any]
+    ) -> Rendered:
         """Render a field from cameras of a file, or around the scene."""
-        fit = load_fit(path, device=device)
         assert isinstance(fit, SceneFit)
         in_file_units = given["cameras"] is not None
         cameras: Sequence[tuple[Camera, Float[Tensor, "4 4"]]]
@@ -373,9 +375,8 @@ class ViewsKind(Kind[AskedViews]):
         return Rendered(size, f"{path.stem}-{stem}", frames, len(cameras))
 
     @classmethod
-    def exportable(cls, path: Path) -> Exportable:
+    def exportable(cls, fit: Any) -> Exportable:
         """A module from positions and directions, ``(n, 3)``, to density and RGB."""
-        fit = load_fit(path)
         assert isinstance(fit, SceneFit)
         directions = nn.functional.normalize(torch.rand(8, 3), dim=-1)
         inputs = {"positions": torch.rand(8, 3) - 0.5, "directions": directions}
