@@ -19,6 +19,7 @@ from nerf_posenc.radiance.ray_batches import RayBatches
 from nerf_posenc.radiance.views import Scene, Views
 from nerf_posenc_app.data import SceneError, open_scene
 from nerf_posenc_app.data.formulas.quadrature import hemisphere_poses
+from nerf_posenc_app.data.reading import pixel_stacks
 from nerf_posenc_app.kinds.scene.options import SceneOptions
 from nerf_posenc_app.kinds.scene.scene import SceneKind
 
@@ -223,3 +224,10 @@ def test_the_temporary_file_is_gone_however_the_program_ends(
     )
     assert ended.returncode == status
     assert not list(temporary.iterdir())
+
+
+def test_the_memory_of_a_container_is_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    unlimited = pixel_stacks._memory()
+    for text, expected in (("1000000\n", 1e6), ("max\n", unlimited)):
+        monkeypatch.setattr(Path, "read_text", lambda path, text=text: text)
+        assert pixel_stacks._memory() == expected

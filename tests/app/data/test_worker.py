@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -124,3 +125,15 @@ def test_a_camera_of_too_many_pixels_is_refused(tmp_path: Path) -> None:
     os.mkfifo(file)
     with pytest.raises(SceneError, match="it is not a regular file"):
         open_cameras(file, Camera.from_angle(8, 8, 0.8))
+
+
+@pytest.mark.parametrize("executable", ["", "/usr/sbin/uwsgi", sys.executable])
+def test_a_program_that_embeds_python_reads_images(
+    executable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.png").write_bytes(image_corpus()["a.png"])
+    monkeypatch.setattr(sys, "executable", executable)
+    monkeypatch.setattr(sys, "path", [*sys.path, tmp_path])
+    monkeypatch.setattr(worker, "_WORKER", worker._Worker())
+    assert open_image(str(tmp_path / "a.png")).size == (12, 17)
+    worker._WORKER._stop()
