@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from nerf_posenc.core.grids import grid_positions
 from nerf_posenc.fits import CoordinateFit
-from nerf_posenc.metrics.image import psnr, psnr_from_mse, ssim
+from nerf_posenc.metrics.image import Scored, constant_psnr, psnr, psnr_from_mse, ssim
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.checkpoints import CheckpointError
@@ -24,7 +24,6 @@ from nerf_posenc_app.kinds.coordinates import (
     SSIM,
     CoordinateKind,
     check_encodings,
-    constant_psnr,
     doubts_of_flat_fits,
     with_defaults,
 )
@@ -177,7 +176,7 @@ class ClipKind(CoordinateKind[ClipOptions]):
 
     def notes(self, results: Sequence[Result], config: ClipOptions) -> Iterator[Doubt]:
         """Name fits that are hardly better than one color."""
-        return doubts_of_flat_fits(results, constant_psnr(self.clip.frames), config)
+        return doubts_of_flat_fits(results, constant_psnr(map(Scored, self.clip.frames)), config)
 
     @classmethod
     def render(

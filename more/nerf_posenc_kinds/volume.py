@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nerf_posenc.fits import CoordinateFit
-from nerf_posenc.metrics.image import psnr
+from nerf_posenc.metrics.image import Scored, constant_psnr, psnr
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledRows
 from nerf_posenc.training.checkpoints import CheckpointError
@@ -30,7 +30,6 @@ from nerf_posenc_app.kinds.coordinates import (
     SSIM,
     CoordinateKind,
     check_encodings,
-    constant_psnr,
     doubts_of_flat_fits,
     encoder_of,
     frequency_bands,
@@ -246,7 +245,7 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
 
     def notes(self, results: Sequence[Result], config: VolumeOptions) -> Iterator[Doubt]:
         """Name fits that are hardly better than one value."""
-        flat = constant_psnr(map(gray, self.slices[self.is_scored]))
+        flat = constant_psnr(Scored(gray(each)) for each in self.slices[self.is_scored])
         return doubts_of_flat_fits(results, flat, config, data="volume")
 
     def references(self, config: VolumeOptions) -> Mapping[str, Callable[[], Result]]:

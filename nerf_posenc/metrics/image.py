@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from torch import Tensor
 from nerf_posenc.images import unit_range
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Shaped
+    from jaxtyping import Bool, Float, Num, Shaped
 
 _PSNR_VALUES = 1 << 16
 
@@ -54,6 +55,51 @@ def psnr(
     if not count:
         return math.nan
     return psnr_from_mse(squared_error(prediction, target, weights) / count)
+
+
+class Scored(NamedTuple):
+    """Values that reconstructions are compared with, and how much each pixel counts.
+
+    Attributes:
+        pixels: values in [0, 1], or 8 or 16 bits without a sign.
+        weights: weight of each pixel in the scores; one of weight 0 is not read. None for 1
+            everywhere.
+    """
+
+    pixels: Shaped[Tensor, "*pixels channels"]
+    weights: Num[Tensor, "*pixels"] | Bool[Tensor, "*pixels"] | None = None
+
+    def psnr(self, prediction: Shaped[Tensor, "*pixels channels"]) -> float:
+        """PSNR of a reconstruction in dB."""
+        weights = None if self.weights is None else self.weights.float()
+        return psnr(prediction, self.pixels, weights)
+
+    def at(self, *window: slice) -> Scored:
+        """The same of a part of the pixels."""
+        weights = None if self.weights is None else self.weights[window]
+        return Scored(self.pixels[window], weights)
+
+
+def constant_psnr(images: Iterable[Scored]) -> float:
+    """PSNR of the mean color of what is scored; images are asked for one at a time."""
+    count, total, squares = 0.0, torch.zeros(3, dtype=torch.float64), 0.0
+    for pixels, weights in images:
+        by_pixel = None if weights is None else weights.flatten()
+        for i, part in enumerate(pixels.reshape(-1, 3).split(_PSNR_VALUES)):
+            values = unit_range(part).double()
+            if by_pixel is None:
+                weight = torch.ones(len(values), dtype=torch.float64)
+            else:
+                weight = by_pixel[i * _PSNR_VALUES :][: len(values)].double()
+                values = torch.where(weight[:, None] > 0, values, 0.0)
+            count += float(weight.sum())
+            total += weight @ values
+            squares += float(weight @ values.square().sum(-1))
+    if not count:
+        return math.nan
+    # Variance = E[x^2] - E[x]^2, which rounding may leave below 0.
+    error = max(0.0, squares / count - float((total / count).square().sum()))
+    return psnr_from_mse(error / 3)
 
 
 def squared_error(

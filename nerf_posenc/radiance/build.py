@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 # Bounds of the nodes per axis at the max resolution of the proposal field's hash grid.
 _FEWEST_HASH_NODES = 256
 _MOST_HASH_NODES = 1024
-# Integrated encoding damps bands above a sample's resolution, so that mip-NeRF can have more.
-_MIP_EXTRA_BANDS = 6
 
 
 @dataclass(frozen=True)
@@ -108,6 +106,7 @@ class FieldRecipe:
         layers: default width and depth, unless the encoding's row has its own.
         changes: fields of an encoding's row that differ here, by the name of the encoding.
         num_samples: default number of samples along a ray.
+        num_bands: default number of frequency bands of positions.
         encodings: function that lists the encodings that it takes.
         default_encodings: encodings that it is fitted with by default. The last one is the best.
         rates: learning rates.
@@ -123,6 +122,7 @@ class FieldRecipe:
     layers: tuple[int, int] = (256, 8)
     changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     num_samples: int = 96
+    num_bands: int = 10
     encodings: Callable[[], Sequence[str]] = lambda: list(recipes.ENCODINGS)
     default_encodings: tuple[str, ...] = ("none", "fourier")
     rates: FieldRates = DEFAULT_RATES
@@ -206,11 +206,10 @@ def _mlp_field(options: FieldOptions, parts: FieldParts) -> RadianceField:
 
 
 def _hierarchical(options: FieldOptions, parts: FieldParts, *, cones: bool) -> Renderer:
-    bands = options.num_bands + (_MIP_EXTRA_BANDS if cones else 0)
     width, depth = options.layers
     make = partial(
         nerf_field,
-        None if options.recipe.is_raw else bands,
+        None if options.recipe.is_raw else options.num_bands,
         width=width,
         depth=depth,
         cones=cones,
@@ -275,6 +274,8 @@ FIELDS: dict[str, FieldRecipe] = {
         about="mip-NeRF's cones",
         build=partial(_hierarchical, cones=True),
         num_samples=128,
+        # Integrated encoding damps bands above a sample's resolution.
+        num_bands=16,
         encodings=lambda: ("none", "fourier"),
         batch_size=1024,
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from nerf_posenc.core.checks import unknown_name
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.fits import describe_fit
-from nerf_posenc.images import unit_range
-from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.networks import MLP
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import DrawBatch
@@ -283,20 +281,6 @@ def doubts_of_flat_fits(
                 f"did not learn the {data} ({score:.2f} dB; a constant scores {flat:.1f} dB)",
                 f"Try more {length}, another --seed or a smaller --lr",
             )
-
-
-def constant_psnr(images: Iterable[Tensor]) -> float:
-    """PSNR of the mean color of images, which are asked for one at a time."""
-    count, total, squares = 0, torch.zeros(3, dtype=torch.float64), 0.0
-    for image in images:
-        for part in image.reshape(-1, 3).split(_CHUNK_PIXELS):
-            values = unit_range(part).double()
-            count += len(values)
-            total += values.sum(0)
-            squares += float(values.square().sum())
-    # Variance = E[x^2] - E[x]^2, which rounding may leave below 0.
-    error = max(0.0, squares / count - float((total / count).square().sum()))
-    return psnr_from_mse(error / 3)
 
 
 def encoder_of(model: nn.Module) -> Encoder:

@@ -117,7 +117,7 @@ def _write_figures(folder: Path, about: About, results: Sequence[Result]) -> Non
     folder.mkdir()
     image_panels = panels(results)
     charts = [*block_charts(results), *training_charts(results, about.training)]
-    if image_panels:
+    if image_panels and image_panels[0].is_scored_whole:
         charts += frequency_content(image_panels[0], results).charts
     for section in dict.fromkeys(chart.section for chart in charts):
         section_charts = [chart for chart in charts if chart.section == section]

@@ -147,7 +147,9 @@ def write_page(
     """
     shown = panels(results)
     first, measure = shown[:_MAX_VIEWS], about.measures[0]
-    content = frequency_content(shown[0], results) if shown else None
+    # Octaves have no mask: they would be of other pixels than the scores.
+    has_octaves = bool(shown) and shown[0].is_scored_whole
+    content = frequency_content(shown[0], results) if has_octaves else None
     charts = _charts(results, about, content)
     opened = _opened(first) if first and tiles is None else (0, 0, 0)
     scale = error_scale([(fit, p.original) for p in first for fit in p.fits.values()])

@@ -57,6 +57,11 @@ class Panel:
     is_section: bool = False
     scored: Num[Tensor, "height width"] | Bool[Tensor, "height width"] | None = None
 
+    @property
+    def is_scored_whole(self) -> bool:
+        """Whether every pixel counts in the scores."""
+        return self.scored is None or bool((self.scored > 0).all())
+
     def mse(self, name: str, window: Window = (slice(None), slice(None))) -> float:
         """Mean squared error of a fit in a part of the image; NaN where nothing is scored."""
         fit, original = self.fits[name][window], self.original[window]

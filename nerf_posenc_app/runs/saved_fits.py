@@ -77,13 +77,19 @@ def note_of_choice(run: Path, encoding: str | None, chosen: str) -> str | None:
         encoding: name that was asked for; None if none was.
         chosen: the fit that was taken.
     """
-    names = [] if run.is_file() else list(fit_files(run))
+    if run.is_file():
+        return None
+    names, why, metrics = list(fit_files(run)), "as the run is not complete", metrics_of(run)
+    if metrics is not None:
+        names = [fit.label for fit in metrics.fits if fit.label in names]
+        why = f"the best by {metrics.measures[0].quantity}"
+        first = next(
+            (f for f in metrics.fits if f.label == chosen and len(f.evaluation.by_seed) > 1), None
+        )
+        if first is not None:
+            why += f", and of its {len(first.evaluation.by_seed)} seeds the first"
     if encoding is not None or len(names) < 2:
         return None
-    why = "as the run is not complete"
-    metrics = metrics_of(run)
-    if metrics is not None:
-        why = f"the best by {metrics.measures[0].quantity}"
     return f"note: chose {chosen} of {', '.join(names)}, {why}; choose another with --encoding"
 
 

@@ -91,6 +91,9 @@ class Result:
 def over_seeds(results: Sequence[Result]) -> list[Result]:
     """Results with the repetitions of each fit as one: the first, with the means of all scores.
 
+    Training curves are means too, at the steps that all have. Images, models and what is computed
+    of them are those of the first.
+
     Args:
         results: fits of a run; those whose names have an extra seed are repetitions.
     """
@@ -110,6 +113,11 @@ def _mean(group: Sequence[Result]) -> Result:
     return replace(
         first,
         seconds=statistics.mean(result.seconds for result in group),
+        history=[
+            Point(points[0].step, *map(statistics.mean, zip(*(p[1:] for p in points), strict=True)))
+            for points in zip(*(result.history for result in group), strict=False)
+            if len({point.step for point in points}) == 1
+        ],
         evaluation=replace(first.evaluation, scores=means, by_seed=by_seed),
         details={**first.details, "num_seeds": len(group)},
         is_complete=all(result.is_complete for result in group),

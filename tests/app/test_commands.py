@@ -49,7 +49,7 @@ def test_an_image_is_rendered_at_any_size(capsys: pytest.CaptureFixture[str]) ->
 def test_it_is_said_which_of_several_fits_was_taken(capsys: pytest.CaptureFixture[str]) -> None:
     out = ["--out", "taken.png", "--overwrite"]
     assert train_fit.main(["render", "image", *out]) == 0
-    note = "note: chose hash of hash, none, the best by PSNR; choose another with --encoding"
+    note = "note: chose hash of none, hash, the best by PSNR; choose another with --encoding"
     assert note in capsys.readouterr().out
     for named in (["image", "--encoding", "hash"], ["image/fits/hash.safetensors"]):
         assert train_fit.main(["render", *named, *out]) == 0

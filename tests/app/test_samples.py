@@ -196,7 +196,7 @@ def test_auto_judges_by_fitted_values_that_are_held_out() -> None:
         ("--observed 0.0001", "it observes 0 of 384 pixels"),
         ("--observed white.png", "it observes 384 of 384 pixels"),
         ("--observed 0.1 --held-out", "--observed and --held-out exclude each other"),
-        ("--references rbf", "--references rbf is for --observed; add it"),
+        ("--references rbf", "--references rbf is for --observed or --held-out; add it"),
     ],
 )
 def test_a_mistake_names_the_file_and_what_to_do(

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from nerf_posenc import FourierEncoder, HashGridEncoder, SphericalHarmonicsEncoder
 from nerf_posenc.core.encoder import Identity
-from nerf_posenc.radiance.build import FieldOptions, make_renderer
+from nerf_posenc.radiance.build import FieldOptions, get_field, make_renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.fields import Density, RadianceField, hash_field, nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid
@@ -119,7 +119,9 @@ def test_the_papers_fields_have_their_bands_and_samples(
     field: str, expected: tuple[int, int, int, int]
 ) -> None:
     # mip-NeRF, the authors' code: max_deg_point 16, 6 more than NeRF.
-    renderer = make_renderer(FieldOptions(field=field, width=4, depth=1, resolution=8))
+    num_bands = get_field(field).num_bands
+    options = FieldOptions(field=field, width=4, depth=1, resolution=8, num_bands=num_bands)
+    renderer = make_renderer(options)
     assert isinstance(renderer, HierarchicalRenderer)
     bands = []
     for encoder in (renderer.coarse.position_encoder, renderer.coarse.direction_encoder):

@@ -13,9 +13,9 @@ from nerf_posenc.analysis.choose import choose, choose_sigma
 from nerf_posenc.images import Image, unit_range
 from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.training import recipes
-from nerf_posenc.training.loop import FitState, fit, mse
+from nerf_posenc.training.loop import FitState, fit
 from nerf_posenc_app.kinds.image.options import ImageOptions
-from nerf_posenc_app.kinds.image.reconstruction import render
+from nerf_posenc_app.kinds.image.reconstruction import render, scored_pixels
 from nerf_posenc_app.values.names import FitName
 
 # Length of a short fit as a share of the whole fit.
@@ -138,12 +138,9 @@ def _error(kind: Any, name: FitName, config: ImageOptions) -> float:
     )
     image = kind.image.evaluated
     part = slice(None, None, max(1, math.isqrt(image.num_pixels // _JUDGED_PIXELS)))
-    values = render(average, image.coordinates_at(part, part), device).clamp(0, 1)
-    truth = unit_range(image.pixels[part, part]).float()
-    if image.weights is not None:
-        kept = image.weights[part, part] > 0
-        values, truth = values[kept], truth[kept]
-    return float(mse(values, truth))
+    scored = scored_pixels(image).at(part, part)
+    decibels = scored.psnr(render(average, image.coordinates_at(part, part), device))
+    return 10 ** (-decibels / 10)
 
 
 def split_at_random(image: Image, seed: int) -> Image:

@@ -116,7 +116,8 @@ def usual_references(options: ImageOptions, image: Image) -> tuple[str, ...]:
     if image.held_out is None:
         return ()
     if options.held_out:
-        return tuple(INTERPOLATIONS)
+        # Their kernels need all neighbors, which a mask or missing pixels do not leave.
+        return tuple(INTERPOLATIONS) if image.weights is None else ("linear",)
     has_rbf = image.evaluated.num_fitted <= _MOST_RBF
     return ("given", "linear", "rbf") if has_rbf else ("given", "linear")
 
@@ -129,7 +130,11 @@ def _require_suiting(references: Sequence[str], options: ImageOptions) -> None:
     """
     needed = {
         **dict.fromkeys(INTERPOLATIONS, ("--held-out", options.held_out)),
-        **dict.fromkeys(("given", "linear", "rbf"), ("--observed", options.observed is not None)),
+        "given": ("--observed", options.observed is not None),
+        **dict.fromkeys(
+            ("linear", "rbf"),
+            ("--observed or --held-out", options.observed is not None or options.held_out),
+        ),
     }
     for name in references:
         option, is_given = needed[name]

@@ -14,6 +14,7 @@ from torch import nn
 
 from nerf_posenc.fits import ImageFit
 from nerf_posenc.images import Image, unit_range
+from nerf_posenc.metrics.image import constant_psnr
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import PixelBatches
 from nerf_posenc.training.coordinate_model import CoordinateModel
@@ -27,7 +28,6 @@ from nerf_posenc_app.kinds.coordinates import (
     ABOUT,
     CITATIONS,
     CoordinateKind,
-    constant_psnr,
     doubts_of_flat_fits,
     encoder_of,
     frequency_bands,
@@ -35,10 +35,10 @@ from nerf_posenc_app.kinds.coordinates import (
 from nerf_posenc_app.kinds.image import auto, defaults
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.kinds.image.reconstruction import (
-    evaluated_pixels,
     network_of,
     reconstruct,
     render,
+    scored_pixels,
     view_of,
 )
 from nerf_posenc_app.kinds.image.references import reference_result
@@ -210,7 +210,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
         if missing := defaults.missing_references(config, self.image):
             install = how_to_install("references")
             yield f"not compared with {', '.join(missing)}; to add them: {install}"
-        flat = constant_psnr([evaluated_pixels(self.image)])
+        flat = constant_psnr([scored_pixels(self.image)])
         yield from doubts_of_flat_fits(results, flat, config, self.measures(config)[0])
 
     @classmethod

@@ -93,8 +93,11 @@ def interpolate_held_out(image: Image, method: str) -> Float[Tensor, "height wid
         method: one of ``INTERPOLATIONS``.
 
     Raises:
-        ValueError: If no pixels are held out, or the method is unknown.
+        ValueError: If no pixels are held out, some of the fitted ones have no weight, or the
+            method is unknown.
     """
+    if image.fitted is not None and len(image.fitted) < image.num_pixels:
+        raise ValueError("masked and missing pixels leave gaps; linear interpolates across them")
     if image.held_out is None:
         raise ValueError("the image has no pixels held out; see Image.split_held_out")
     # Held-out pixels lie diagonally between the fitted ones.
@@ -124,17 +127,20 @@ def radial(image: Image) -> Float[Tensor, "height width 3"]:
 
 
 def _fitted(image: Image) -> tuple[Any, Any, Any]:
-    """Coordinates and colors of the fitted pixels, and coordinates of all.
+    """Coordinates and colors of the fitted pixels, and coordinates of all that are evaluated.
 
     Raises:
         ValueError: If the fitted pixels lie on one line, with no triangle between them.
     """
-    places = image.coordinates.reshape(-1, 2).double().numpy()
     fitted = slice(None) if image.fitted is None else image.fitted.numpy()
-    if np.linalg.matrix_rank(places[fitted] - places[fitted][:1]) < 2:
+    points, places = (
+        each.coordinates.reshape(-1, 2).double().numpy() for each in (image, image.evaluated)
+    )
+    points = points[fitted]
+    if np.linalg.matrix_rank(points - points[:1]) < 2:
         raise ValueError("the fitted pixels lie on one line")
-    return places[fitted], image.rgb.reshape(-1, 3).double().numpy()[fitted], places
+    return points, image.rgb.reshape(-1, 3).double().numpy()[fitted], places
 
 
 def _as_image(values: Any, image: Image) -> Tensor:
-    return torch.from_numpy(values).float().clamp(0, 1).reshape(image.pixels.shape)
+    return torch.from_numpy(values).float().clamp(0, 1).reshape(image.evaluated.pixels.shape)

@@ -13,7 +13,7 @@ from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.fits import ImageFit
 from nerf_posenc.images import Image, to_eight_bits, unit_range
-from nerf_posenc.metrics.image import psnr, psnr_from_mse, squared_error
+from nerf_posenc.metrics.image import Scored, psnr_from_mse, squared_error
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.loop import predict
@@ -41,15 +41,15 @@ class Reconstruction(NamedTuple):
     psnr_fitted: float = math.nan
 
 
-def evaluated_pixels(image: Image) -> Tensor:
-    """All pixels that fits are evaluated on; as stored if they are many."""
+def scored_pixels(image: Image) -> Scored:
+    """The pixels that fits are evaluated on, as stored if they are many, and their weights."""
     image = image.evaluated
-    return image.pixels if image.is_large else image.rgb
+    return Scored(image.pixels if image.is_large else image.rgb, image.weights)
 
 
 def view_of(image: Image, values: Tensor, title: str, bands: Sequence[float] = ()) -> View:
     """Pixels that are evaluated beside their reconstruction; gray where a mask leaves them out."""
-    truth = evaluated_pixels(image)
+    truth, weights = scored_pixels(image)
     if (valid := image.valid) is not None:
         truth, values = (
             torch.where(valid[..., None], unit_range(each), _MASKED) for each in (truth, values)
@@ -59,7 +59,7 @@ def view_of(image: Image, values: Tensor, title: str, bands: Sequence[float] = (
         truth,
         values,
         bands=bands,
-        scored=image.evaluated.weights,
+        scored=weights,
         mu=None if image.tone is None else image.tone.mu,
     )
 
@@ -93,15 +93,15 @@ def network_of(image: Image, model: nn.Module, description: CoordinateModel, tit
     image = image.evaluated
     step = max(1, math.ceil(math.sqrt(image.num_pixels / _MOST_POINTS)))
     some = slice(None, None, step)
-    points = image.coordinates_at(some, some).reshape(-1, 2)
-    truth = image.rgb[some, some].reshape(-1, 3)
-    weights = None if image.weights is None else image.weights[some, some].flatten()
+    points = image.coordinates_at(some, some)
+    scored = scored_pixels(image).at(some, some)
     band = torch.arange(encoder.num_bands)
     scores = []
     for count in range(encoder.num_bands):
         # Features of a band that is off are 0, which the network has not met in training.
-        features = encoder(points, weight=(band < count).float())
-        scores.append(psnr(predict(network, features, chunk_size=2048), truth, weights))
+        features = encoder(points.reshape(-1, 2), weight=(band < count).float())
+        values = predict(network, features, chunk_size=2048).reshape(scored.pixels.shape)
+        scores.append(scored.psnr(values))
     return Network(title, fit, scores)
 
 
@@ -123,7 +123,7 @@ def _values(
     """Values of all pixels, of a large image in 8 bits, and their PSNR in dB."""
     if not image.is_large:
         values = render(model, image.coordinates, device)
-        return values, psnr(values, image.rgb, image.weights)
+        return values, Scored(image.pixels, image.weights).psnr(values)
     # 8 bits are kept; the PSNR is that of the values before they are rounded.
     rounded, error = torch.empty(image.pixels.shape, dtype=torch.uint8), 0.0
     height = max(1, _STRIP_PIXELS // len(image.x))

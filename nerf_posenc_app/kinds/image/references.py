@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.images import Image, to_eight_bits
-from nerf_posenc.metrics.image import psnr
 from nerf_posenc_app.kinds.image.interpolation import interpolate_held_out, linear, radial
-from nerf_posenc_app.kinds.image.reconstruction import Reconstruction, view_of
+from nerf_posenc_app.kinds.image.reconstruction import Reconstruction, scored_pixels, view_of
 from nerf_posenc_app.kinds.image.scores import scores_of
 from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.blocks import Evaluation
@@ -37,10 +36,9 @@ def reference_result(image: Image, name: str) -> Result:
     scattered = _SCATTERED.get(name)
     values = interpolate_held_out(image, name) if scattered is None else scattered(image)
     seconds = time.perf_counter() - started
-    truth = image.evaluated.pixels
     if image.evaluated.is_large:
         values = to_eight_bits(values)
-    found = Reconstruction(values, psnr(values, truth, image.evaluated.weights))
+    found = Reconstruction(values, scored_pixels(image).psnr(values))
     view = view_of(image, values, printable(image.name))
     return Result(
         name=FitName(name),

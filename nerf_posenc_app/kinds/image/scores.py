@@ -8,7 +8,7 @@ from typing import NamedTuple
 from nerf_posenc.images import Image, MuLaw, unit_range
 from nerf_posenc.metrics.image import ssim
 from nerf_posenc_app.kinds.coordinates import PSNR, SSIM
-from nerf_posenc_app.kinds.image.reconstruction import Reconstruction, evaluated_pixels
+from nerf_posenc_app.kinds.image.reconstruction import Reconstruction, scored_pixels
 from nerf_posenc_app.values.measures import Measure
 
 MU_LAW_PSNR = Measure(
@@ -67,9 +67,8 @@ def _is_light(image: Image) -> bool:
 
 
 def _ssim(image: Image, found: Reconstruction) -> float:
-    weights = image.evaluated.weights
-    scored = None if weights is None else weights > 0
-    return ssim(found.values, evaluated_pixels(image), image.valid, scored)
+    truth, weights = scored_pixels(image)
+    return ssim(found.values, truth, image.valid, None if weights is None else weights > 0)
 
 
 def _rmse_in_stops(image: Image, found: Reconstruction) -> float:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.fits import SceneFit, describe_scene_fit, load_fit
+from nerf_posenc.metrics.image import Scored, constant_psnr
 from nerf_posenc.radiance.base_renderer import Renderer
 from nerf_posenc.radiance.build import FieldOptions, get_field, make_renderer
 from nerf_posenc.radiance.cameras import Camera
@@ -43,7 +44,6 @@ from nerf_posenc_app.kinds.coordinates import (
     CITATIONS,
     PSNR,
     SSIM,
-    constant_psnr,
     doubts_of_flat_fits,
     precision_for,
 )
@@ -153,7 +153,7 @@ class ViewsKind(Kind[AskedViews]):
             encodings=options.encodings or encodings,
             steps=options.steps or steps,
             batch_size=options.batch_size or batch_size,
-            num_bands=options.num_bands or 10,
+            num_bands=options.num_bands or row.num_bands,
             sigma=options.sigma or recipes.default_sigma(max(self.scene.train.size)),
             optimizer="muon" if options.optimizer == "auto" else options.optimizer,
             background=background if options.background == "auto" else options.background,
@@ -337,7 +337,10 @@ class ViewsKind(Kind[AskedViews]):
         if config.refine_poses or config.disturb_poses:
             yield from notes_on_poses(results, self.scene.train.world_from_camera, self.given_poses)
         gray, test = background_gray(cast(Background, config.background)), self.scene.test
-        flat = constant_psnr(test.over(view, gray) for view in range(len(test)))
+        flat = constant_psnr(
+            Scored(test.over(view, gray), None if test.masks is None else test.masks[view])
+            for view in range(len(test))
+        )
         yield from doubts_of_flat_fits(results, flat, config, data="scene")
 
     @classmethod
