@@ -24,6 +24,7 @@ from nerf_posenc_app.options import (
     SCRIPT,
     STARTED,
     CommonOptions,
+    Open,
     Shown,
     UsageError,
     option_names,
@@ -168,7 +169,7 @@ def _parts(hint: Any) -> Iterator[Any]:
     elif origin in (Union, types.UnionType):
         for each in arguments:
             yield from _parts(each)
-    elif hint is not type(None):
+    elif hint not in (type(None), Open):
         yield hint
 
 

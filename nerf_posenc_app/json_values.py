@@ -100,6 +100,8 @@ def from_json(kind: Any, value: Any, name: str) -> Any:
 
 
 def _from_union(kinds: Sequence[Any], value: Any, name: str) -> Any:
+    # A type variable stands for its bound.
+    kinds = [getattr(kind, "__bound__", kind) for kind in kinds]
     if value is None and type(None) in kinds:
         return None
     errors = []

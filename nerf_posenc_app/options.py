@@ -14,7 +14,7 @@ import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, Optional, TypeVar
+from typing import Annotated, Any, Generic, Literal, Never, TypeVar
 
 from nerf_posenc.core.checks import unknown_name
 from nerf_posenc.training.recipes import OPTIMIZERS
@@ -119,19 +119,19 @@ class Shown:
 
 POSITIONAL = Shown(is_positional=True)
 
-Value = TypeVar("Value")
-
 if typing.TYPE_CHECKING:
-    # A resolved configuration has a value.
-    Resolved = Annotated[Value, None]
+    import typing_extensions
+
+    Open = typing_extensions.TypeVar("Open", bound=None, default=None, covariant=True)
 else:
-    # As given, None leaves the value to the kind, the model or the data.
-    Resolved = Optional
+    # Python 3.11 has no defaults of type variables.
+    Open = TypeVar("Open", bound=type(None), covariant=True)
+"""What an option may be instead of a value: None as given, and Never in a configuration."""
 
-UNSET: Any = None
-"""Value of an option that is left open, which `Kind.resolve` replaces."""
+LEFT_OPEN: Any = None
+"""Default of an option of the type ``... | Open``, which has no value that suits every `Open`."""
 
-Count = Annotated[Resolved[int], Range(1)]
+Count = Annotated[int | Open, Range(1)]
 """Option that counts something."""
 Seconds = Annotated[float | None, Range(0, is_open=True)]
 
@@ -141,10 +141,10 @@ _MOST_WEIGHTS = 1 << 29
 
 
 @dataclass(frozen=True, kw_only=True)
-class CommonOptions:
+class CommonOptions(Generic[Open]):
     """Options of all kinds of data."""
 
-    encodings: Resolved[tuple[str, ...]] = UNSET
+    encodings: tuple[str, ...] | Open = LEFT_OPEN
     """Encodings to fit; FILE.py:CLASS is an encoding or a network of your own."""
 
     width: Annotated[int | None, Range(1, 1 << 14)] = None
@@ -153,13 +153,13 @@ class CommonOptions:
     depth: Annotated[int | None, Range(1, 1 << 8)] = None
     """Hidden layers (default: set by data and encoding)."""
 
-    steps: Count = UNSET
+    steps: Count[Open] = LEFT_OPEN
     """Training steps per fit (default: set by the data, a few minutes in total)."""
 
     seconds: Seconds = None
     """Training time per fit in seconds, instead of --steps."""
 
-    batch_size: Count = UNSET
+    batch_size: Count[Open] = LEFT_OPEN
     """Pixels, rays or examples per step (default: set by the data and the device)."""
 
     lr: Annotated[float | None, Range(0, 1000, is_open=True)] = None
@@ -240,11 +240,15 @@ class CommonOptions:
             say(line)
 
 
+CommonConfig = CommonOptions[Never]
+"""Configuration of a run: options of which `Kind.resolve` has left none open."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class CoordinateOptions(CommonOptions):
+class CoordinateOptions(CommonOptions[Open]):
     """Options of networks on coordinates."""
 
-    num_bands: Annotated[Resolved[int], Range(1, 100), Shown("bands")] = UNSET
+    num_bands: Annotated[int | Open, Range(1, 100), Shown("bands")] = LEFT_OPEN
     """Frequency bands L of fourier: sine and cosine of 2^k pi x for k = 0 ... L-1 (default: set
     by the data)."""
 
@@ -266,7 +270,7 @@ class CoordinateOptions(CommonOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PixelOptions(CoordinateOptions):
+class PixelOptions(CoordinateOptions[Open]):
     """Options of data that is read from images."""
 
     size: Annotated[int | None, Range(1)] = None

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Never
 
 import torch
 from jaxtyping import Float
@@ -18,14 +18,9 @@ from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import predict
 from nerf_posenc_app.in_memory import InMemory
-from nerf_posenc_app.kinds.coordinates import (
-    CITATIONS,
-    CoordinateKind,
-    check_encodings,
-    with_defaults,
-)
+from nerf_posenc_app.kinds.coordinates import CITATIONS, CoordinateKind, check_encodings
 from nerf_posenc_app.kinds.kind import Fit, Problem, RenderedFile, digest_of
-from nerf_posenc_app.options import CoordinateOptions, Range, require
+from nerf_posenc_app.options import CoordinateOptions, Open, Range, require
 from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.blocks import Curve, Evaluation
 from nerf_posenc_app.values.finding import Doubt
@@ -59,7 +54,7 @@ _MAX_RENDERED = 1 << 27
 
 
 @dataclass(frozen=True, kw_only=True)
-class AudioOptions(CoordinateOptions):
+class AudioOptions(CoordinateOptions[Open]):
     """Fit a sound without and with an encoding.
 
     Encodings: none fourier gaussian hash; networks that need no encoding: siren finer gauss
@@ -80,7 +75,10 @@ class AudioOptions(CoordinateOptions):
         super().check()
 
 
-class AudioKind(CoordinateKind[AudioOptions]):
+AudioConfig = AudioOptions[Never]
+
+
+class AudioKind(CoordinateKind[AudioConfig]):
     """A sound over time in [-1, 1], scaled so that its peak spans the values in [0, 1]."""
 
     name = "audio"
@@ -119,7 +117,7 @@ class AudioKind(CoordinateKind[AudioOptions]):
         power = float((self._scaled(self.sound.samples) - 0.5).square().mean())
         self.training = TrainingScore(SNR, lambda loss: psnr_from_mse(loss / power))
 
-    def model(self, name: FitName, config: AudioOptions) -> CoordinateModel:
+    def model(self, name: FitName, config: AudioConfig) -> CoordinateModel:
         """Describe the model of a fit; one with a hash grid has fewer parameters than samples."""
         model = super().model(name, config)
         if not recipes.encodings_with("num_features", [name.encoding]):
@@ -137,7 +135,7 @@ class AudioKind(CoordinateKind[AudioOptions]):
         width = max(suiting, default=1)
         return replace(model, width=width, num_features=most - count(width))
 
-    def summary(self, config: AudioOptions) -> list[str]:
+    def summary(self, config: AudioConfig) -> list[str]:
         """Source, length, and the bands that reach half the sampling rate."""
         channels = {1: "mono", 2: "stereo"}[self.out_dim]
         lines = [
@@ -169,9 +167,9 @@ class AudioKind(CoordinateKind[AudioOptions]):
         samples = self.sound.samples
         return digest_of([(samples.shape, [samples]), ((self.sound.rate,), [])])
 
-    def resolve(self, options: AudioOptions) -> AudioOptions:
+    def resolve(self, options: AudioOptions) -> AudioConfig:
         """Choose encodings, bands, sigma, steps and batches by the number of samples."""
-        return with_defaults(
+        return self.with_defaults(
             options,
             steps=500,
             batch_size=8192,
@@ -179,12 +177,12 @@ class AudioKind(CoordinateKind[AudioOptions]):
             sigma=recipes.default_sigma(self.size[0]),
         )
 
-    def measures(self, config: AudioOptions) -> Sequence[Measure]:
+    def measures(self, config: AudioConfig) -> Sequence[Measure]:
         """Signal-to-noise ratio."""
         return (SNR,)
 
     def problem(
-        self, model: nn.Module, description: CoordinateModel, config: AudioOptions
+        self, model: nn.Module, description: CoordinateModel, config: AudioConfig
     ) -> Problem:
         """Batches of shuffled samples."""
         device = torch.device(config.device)
@@ -208,7 +206,7 @@ class AudioKind(CoordinateKind[AudioOptions]):
         image = spectrogram(samples, self.sound.rate, width=256, height=128)
         return image[..., None].expand(-1, -1, 3)
 
-    def evaluate(self, fit: Fit[AudioOptions]) -> Evaluation:
+    def evaluate(self, fit: Fit[AudioConfig]) -> Evaluation:
         """Signal-to-noise ratio, also by octave, and the sound."""
         times = self.times[:, None].to(fit.config.device)
         values, truth = _played(fit.model, times, self.peak), self.sound.samples
@@ -230,7 +228,7 @@ class AudioKind(CoordinateKind[AudioOptions]):
         scores = {SNR.name: snr(values, truth)}
         return Evaluation(scores, [sound, curve])
 
-    def notes(self, results: Sequence[Result], config: AudioOptions) -> Iterator[Doubt]:
+    def notes(self, results: Sequence[Result], config: AudioConfig) -> Iterator[Doubt]:
         """Name fits that are hardly better than silence."""
         for fit in results:
             if fit.is_complete and fit.scores[SNR.name] < _SILENCE_DB:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Never
 
 import torch
 from jaxtyping import Float
@@ -25,10 +25,9 @@ from nerf_posenc_app.kinds.coordinates import (
     CoordinateKind,
     check_encodings,
     doubts_of_flat_fits,
-    with_defaults,
 )
 from nerf_posenc_app.kinds.kind import Fit, Problem, Rendered, digest_of
-from nerf_posenc_app.options import CoordinateOptions, Range, require
+from nerf_posenc_app.options import CoordinateOptions, Open, Range, require
 from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.blocks import Curve, Evaluation, Video, View
 from nerf_posenc_app.values.finding import Doubt
@@ -41,7 +40,7 @@ _MAX_FRAMES = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipOptions(CoordinateOptions):
+class ClipOptions(CoordinateOptions[Open]):
     """Fit a short video without and with an encoding.
 
     Encodings: none fourier gaussian hash; networks that need no encoding: siren finer gauss
@@ -66,7 +65,10 @@ class ClipOptions(CoordinateOptions):
         super().check()
 
 
-class ClipKind(CoordinateKind[ClipOptions]):
+ClipConfig = ClipOptions[Never]
+
+
+class ClipKind(CoordinateKind[ClipConfig]):
     """Frames as a function of (x, y, t): of a frame the longer side, and time, span [-1, 1]."""
 
     name = "clip"
@@ -88,7 +90,7 @@ class ClipKind(CoordinateKind[ClipOptions]):
         self.start = self.clip.frames.mean((0, 1, 2))
         self.points = torch.cat([frame_points(width, height, time) for time in frame_times(count)])
 
-    def summary(self, config: ClipOptions) -> list[str]:
+    def summary(self, config: ClipConfig) -> list[str]:
         """Source, size and length."""
         width, height, count = self.size
         return [
@@ -101,10 +103,10 @@ class ClipKind(CoordinateKind[ClipOptions]):
         frames = self.clip.frames
         return digest_of([(frames.shape, [frames, torch.tensor(self.clip.rate)])])
 
-    def resolve(self, options: ClipOptions) -> ClipOptions:
+    def resolve(self, options: ClipOptions) -> ClipConfig:
         """Choose encodings, bands up to the Nyquist frequency, sigma, steps and batches."""
         longest = max(self.size)
-        return with_defaults(
+        return self.with_defaults(
             options,
             width=128,
             steps=600,
@@ -113,12 +115,12 @@ class ClipKind(CoordinateKind[ClipOptions]):
             sigma=recipes.default_sigma(longest),
         )
 
-    def measures(self, config: ClipOptions) -> Sequence[Measure]:
+    def measures(self, config: ClipConfig) -> Sequence[Measure]:
         """PSNR of all pixels, and the mean SSIM of the frames."""
         return (PSNR, SSIM)
 
     def problem(
-        self, model: nn.Module, description: CoordinateModel, config: ClipOptions
+        self, model: nn.Module, description: CoordinateModel, config: ClipConfig
     ) -> Problem:
         """Batches of shuffled pixels of all frames."""
         device = torch.device(config.device)
@@ -142,7 +144,7 @@ class ClipKind(CoordinateKind[ClipOptions]):
         points = self.points.view(-1, height * width, 3)[chosen]
         return torch.stack([values_at(model, part, device).view(-1, width, 3) for part in points])
 
-    def evaluate(self, fit: Fit[ClipOptions]) -> Evaluation:
+    def evaluate(self, fit: Fit[ClipConfig]) -> Evaluation:
         """Scores, the clip beside its reconstruction, its middle frame and a row over time."""
         reconstruction = self._frames(fit.model, torch.device(fit.config.device), slice(None))
         truth = self.clip.frames
@@ -174,7 +176,7 @@ class ClipKind(CoordinateKind[ClipOptions]):
             ],
         )
 
-    def notes(self, results: Sequence[Result], config: ClipOptions) -> Iterator[Doubt]:
+    def notes(self, results: Sequence[Result], config: ClipConfig) -> Iterator[Doubt]:
         """Name fits that are hardly better than one color."""
         return doubts_of_flat_fits(results, constant_psnr(map(Scored, self.clip.frames)), config)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Never, Self
 
 from filelock import FileLock
 
@@ -11,7 +11,7 @@ from nerf_posenc.radiance.views import Scene
 from nerf_posenc_app.data.scene_files import open_scene
 from nerf_posenc_app.kinds.scene.options import FieldOption, ViewsOptions
 from nerf_posenc_app.kinds.scene.scene import ViewsKind
-from nerf_posenc_app.options import UsageError
+from nerf_posenc_app.options import Open, UsageError
 from nerf_posenc_app.terminal import say
 from nerf_posenc_kinds.data.captures import (
     capture_folder,
@@ -32,7 +32,7 @@ _VARIED = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class PhotosOptions(ViewsOptions):
+class PhotosOptions(ViewsOptions[Open]):
     """Fit a radiance field to photographs without poses.
 
     Encodings: the same as for --scene.
@@ -48,11 +48,14 @@ class PhotosOptions(ViewsOptions):
     size: int | None = _SIZE
     """Longer side of the fitted views in pixels; the cameras are computed at 1600."""
 
-    field: FieldOption = "auto"
+    field: FieldOption[Open] = "auto"
     """Radiance field, as for --scene; auto is the one that gives the best images."""
 
 
-class PhotosKind(ViewsKind[PhotosOptions]):
+PhotosConfig = PhotosOptions[Never]
+
+
+class PhotosKind(ViewsKind[PhotosConfig]):
     """A folder of photographs whose cameras are not known."""
 
     name = "photos"
@@ -96,7 +99,7 @@ class PhotosKind(ViewsKind[PhotosOptions]):
         super().__init__(options, scene)
         self._brightness_spread = brightness_spread
 
-    def resolve(self, options: PhotosOptions) -> PhotosOptions:
+    def resolve(self, options: ViewsOptions) -> PhotosConfig:
         """Choose as for a scene, and exposures where the photographs vary in brightness."""
         config = super().resolve(options)
         varies = get_field(config.field).takes_exposures and self._brightness_spread >= _VARIED

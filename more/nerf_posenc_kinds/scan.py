@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Never
 
 import torch
 from jaxtyping import Bool, Float
@@ -30,10 +30,9 @@ from nerf_posenc_app.kinds.coordinates import (
     doubts_of_flat_fits,
     encoder_of,
     frequency_bands,
-    with_defaults,
 )
 from nerf_posenc_app.kinds.kind import Fit, Problem, Rendered, digest_of
-from nerf_posenc_app.options import PixelOptions, Range, UsageError, require
+from nerf_posenc_app.options import Open, PixelOptions, Range, UsageError, require
 from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.blocks import Evaluation, View
 from nerf_posenc_app.values.finding import Doubt
@@ -66,7 +65,7 @@ _PREVIEW_SIDE = 128
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScanOptions(PixelOptions):
+class ScanOptions(PixelOptions[Open]):
     """Reconstruct a slice or a volume from its projections.
 
     Encodings: none fourier gaussian hash; networks that need no encoding: siren finer gauss
@@ -88,7 +87,10 @@ class ScanOptions(PixelOptions):
         super().check()
 
 
-class ScanKind(CoordinateKind[ScanOptions]):
+ScanConfig = ScanOptions[Never]
+
+
+class ScanKind(CoordinateKind[ScanConfig]):
     """Square slices in [-1, 1]^2, and the integrals along parallel lines through their disks.
 
     A slice of its own is a function of (x, y), and those of a volume are one of (x, y, z).
@@ -138,7 +140,7 @@ class ScanKind(CoordinateKind[ScanOptions]):
         heights = slice_heights(depth, self.side).repeat_interleave(len(plane))[:, None]
         self.lines = torch.cat([plane.repeat(depth, 1), heights], dim=-1)[:, : self.in_dim + 1]
 
-    def summary(self, config: ScanOptions) -> list[str]:
+    def summary(self, config: ScanConfig) -> list[str]:
         """Source, size and number of projections."""
         of_each = " through each slice" if self.in_dim == 3 else ""
         return [
@@ -151,11 +153,11 @@ class ScanKind(CoordinateKind[ScanOptions]):
         tensors = (self.slices, self.lines, self.integrals)
         return digest_of((tensor.shape, [tensor]) for tensor in tensors)
 
-    def resolve(self, options: ScanOptions) -> ScanOptions:
+    def resolve(self, options: ScanOptions) -> ScanConfig:
         """Choose encodings, bands, sigma, steps and batches by the size of a slice."""
         # Few projections leave fine detail open, so fewer bands than for the slice itself.
         bands = max(1, math.floor(math.log2(self.side)) - _OCTAVES_BELOW)
-        return with_defaults(
+        return self.with_defaults(
             options,
             steps=_STEPS[self.in_dim],
             batch_size=max(1, _SAMPLES // self.side),
@@ -164,12 +166,12 @@ class ScanKind(CoordinateKind[ScanOptions]):
             sigma=_SIGMA,
         )
 
-    def measures(self, config: ScanOptions) -> Sequence[Measure]:
+    def measures(self, config: ScanConfig) -> Sequence[Measure]:
         """PSNR of all pixels, which no fit has seen, and the mean SSIM of the slices."""
         return (PSNR, SSIM)
 
     def problem(
-        self, model: nn.Module, description: CoordinateModel, config: ScanOptions
+        self, model: nn.Module, description: CoordinateModel, config: ScanConfig
     ) -> Problem:
         """Batches of lines; the loss is on their integrals alone."""
         device = torch.device(config.device)
@@ -199,7 +201,7 @@ class ScanKind(CoordinateKind[ScanOptions]):
     def _lines_of_slice(self) -> int:
         return len(self.lines) // len(self.slices)
 
-    def evaluate(self, fit: Fit[ScanOptions]) -> Evaluation:
+    def evaluate(self, fit: Fit[ScanConfig]) -> Evaluation:
         """PSNR and SSIM at the pixels, and slices; of a volume all of them, as a video."""
         encoder, device = encoder_of(fit.model), torch.device(fit.config.device)
         heights = self.lines[:: self._lines_of_slice, 3:]
@@ -222,13 +224,13 @@ class ScanKind(CoordinateKind[ScanOptions]):
             scores, [*slice_blocks(self.title, truth, values, shown=middle, bands=bands)]
         )
 
-    def notes(self, results: Sequence[Result], config: ScanOptions) -> Iterator[Doubt]:
+    def notes(self, results: Sequence[Result], config: ScanConfig) -> Iterator[Doubt]:
         """Name fits that are hardly better than one value in the disk."""
         inside = _is_inside(_points(self.side, self.lines[0, 3:])).view(self.side, self.side)
         flat = (inside * (self.slices.mean() / inside.float().mean())).expand_as(self.slices)
         return doubts_of_flat_fits(results, psnr(flat, self.slices), config)
 
-    def references(self, config: ScanOptions) -> Mapping[str, Callable[[], Result]]:
+    def references(self, config: ScanConfig) -> Mapping[str, Callable[[], Result]]:
         """Filtered back-projection and SART of the same projections, slice by slice."""
         # Convert means over the diameter to sums over pixels.
         sinograms = self.integrals.view(-1, config.projections, self.side) * self.side

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Never
 
 import torch
 from jaxtyping import Float
@@ -14,14 +14,9 @@ from torch.nn import functional as F
 from nerf_posenc.training.batches import ShuffledRows
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import ShownLoss, predict
-from nerf_posenc_app.kinds.coordinates import (
-    CITATIONS,
-    CoordinateKind,
-    check_encodings,
-    with_defaults,
-)
+from nerf_posenc_app.kinds.coordinates import CITATIONS, CoordinateKind, check_encodings
 from nerf_posenc_app.kinds.kind import Fit, Problem, digest_of
-from nerf_posenc_app.options import CoordinateOptions, Range
+from nerf_posenc_app.options import CoordinateOptions, Open, Range
 from nerf_posenc_app.terminal import printable, progress_bar, sum_up
 from nerf_posenc_app.values.blocks import Evaluation, View
 from nerf_posenc_app.values.finding import Doubt
@@ -81,7 +76,7 @@ _PREVIEW_SIDE = 96
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShapeOptions(CoordinateOptions):
+class ShapeOptions(CoordinateOptions[Open]):
     """Fit a mesh's signed distance without and with an encoding.
 
     Encodings: none fourier gaussian hash; networks that need no encoding: siren finer gauss
@@ -103,7 +98,10 @@ class ShapeOptions(CoordinateOptions):
         super().check()
 
 
-class ShapeKind(CoordinateKind[ShapeOptions]):
+ShapeConfig = ShapeOptions[Never]
+
+
+class ShapeKind(CoordinateKind[ShapeConfig]):
     """A mesh whose longest side spans [-0.8, 0.8], and its signed distance in [-1, 1]^3."""
 
     name = "shape"
@@ -139,7 +137,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
         self.points = torch.cat([near.clamp(-1, 1), uniform])
         self.distances, _ = self.shape.distance(self.points)
 
-    def summary(self, config: ShapeOptions) -> list[str]:
+    def summary(self, config: ShapeConfig) -> list[str]:
         """Source and size of the mesh, and what it is sampled at."""
         kind = "closed" if self.shape.is_closed else "with holes"
         return [
@@ -153,16 +151,16 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
         placed = torch.tensor([self.shape.scale, *self.shape.center], dtype=torch.float64)
         return digest_of((tensor.shape, [tensor]) for tensor in (*tensors, placed))
 
-    def resolve(self, options: ShapeOptions) -> ShapeOptions:
+    def resolve(self, options: ShapeOptions) -> ShapeConfig:
         """Choose encodings, bands, sigma, steps and batches."""
-        return with_defaults(options, steps=300, batch_size=8192, num_bands=7, sigma=4.0)
+        return self.with_defaults(options, steps=300, batch_size=8192, num_bands=7, sigma=4.0)
 
-    def measures(self, config: ShapeOptions) -> Sequence[Measure]:
+    def measures(self, config: ShapeConfig) -> Sequence[Measure]:
         """Volume, surface and normals."""
         return (IOU, CHAMFER, NORMALS)
 
     def problem(
-        self, model: nn.Module, description: CoordinateModel, config: ShapeOptions
+        self, model: nn.Module, description: CoordinateModel, config: ShapeConfig
     ) -> Problem:
         """Batches of points; the error is relative to the distance, as in instant-NGP."""
         device = torch.device(config.device)
@@ -205,7 +203,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
     def _truth(self, points: Tensor) -> Tensor:
         return self.shape.distance(points)[0]
 
-    def evaluate(self, fit: Fit[ShapeOptions]) -> Evaluation:
+    def evaluate(self, fit: Fit[ShapeConfig]) -> Evaluation:
         """Scores, and views of the surface and of a slice of the distance."""
         device = torch.device(fit.config.device)
         query = queried(fit.model)
@@ -264,7 +262,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
         chamfer = 500 * float(there.abs().mean() + back.abs().mean())
         return {IOU.name: iou, CHAMFER.name: chamfer, NORMALS.name: degrees}
 
-    def notes(self, results: Sequence[Result], config: ShapeOptions) -> Iterator[Doubt]:
+    def notes(self, results: Sequence[Result], config: ShapeConfig) -> Iterator[Doubt]:
         """Name fits that have no surface."""
         length = "--steps" if config.seconds is None else "--seconds"
         for fit in results:

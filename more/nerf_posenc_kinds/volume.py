@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Never
 
 import numpy as np
 import numpy.typing as npt
@@ -33,10 +33,9 @@ from nerf_posenc_app.kinds.coordinates import (
     doubts_of_flat_fits,
     encoder_of,
     frequency_bands,
-    with_defaults,
 )
 from nerf_posenc_app.kinds.kind import Fit, Problem, Rendered, digest_of
-from nerf_posenc_app.options import PixelOptions, Range, UsageError, require
+from nerf_posenc_app.options import Open, PixelOptions, Range, UsageError, require
 from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.finding import Doubt
@@ -64,7 +63,7 @@ _MOST_RENDERED = 1 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class VolumeOptions(PixelOptions):
+class VolumeOptions(PixelOptions[Open]):
     """Fit every second slice of a volume, and score the others.
 
     Encodings: none fourier gaussian hash; networks that need no encoding: siren finer gauss
@@ -90,7 +89,10 @@ class VolumeOptions(PixelOptions):
         super().check()
 
 
-class VolumeKind(CoordinateKind[VolumeOptions]):
+VolumeConfig = VolumeOptions[Never]
+
+
+class VolumeKind(CoordinateKind[VolumeConfig]):
     """Voxels as a function of (x, y, z) in equal units; the longest side spans [-1, 1].
 
     Attributes:
@@ -148,7 +150,7 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         finest: float = min(self.spacing)
         return round(max(self.extents) / finest)
 
-    def summary(self, config: VolumeOptions) -> list[str]:
+    def summary(self, config: VolumeConfig) -> list[str]:
         """Source, size, and which slices are fitted."""
         size = " x ".join(map(str, self.size))
         spacing = " x ".join(f"{distance:.4g}" for distance in self.spacing)
@@ -163,12 +165,12 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         scale = torch.tensor([*self.spacing, *self.facts["range"]], dtype=torch.float64)
         return digest_of([(self.slices.shape, [self.slices, scale])])
 
-    def resolve(self, options: VolumeOptions) -> VolumeOptions:
+    def resolve(self, options: VolumeOptions) -> VolumeConfig:
         """Choose encodings, bands, sigma, steps and batches by the size."""
         # Samples across [-1, 1] at the distance of the fitted slices. Nothing says what is between
         # them: an octave less than they could hold is 0.7 dB better there.
         resolved = max(self.extents) / (self.spacing[2] * options.every)
-        return with_defaults(
+        return self.with_defaults(
             options,
             steps=1000,
             batch_size=1 << 13,
@@ -176,12 +178,12 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
             sigma=recipes.default_sigma(max(1, round(resolved))),
         )
 
-    def measures(self, config: VolumeOptions) -> Sequence[Measure]:
+    def measures(self, config: VolumeConfig) -> Sequence[Measure]:
         """PSNR and mean SSIM of the scored slices, and PSNR of the fitted ones."""
         return (PSNR, SSIM, FITTED) if config.every > 1 else (PSNR, SSIM)
 
     def problem(
-        self, model: nn.Module, description: CoordinateModel, config: VolumeOptions
+        self, model: nn.Module, description: CoordinateModel, config: VolumeConfig
     ) -> Problem:
         """Batches of shuffled voxels of the fitted slices."""
         device = torch.device(config.device)
@@ -216,7 +218,7 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
     ) -> Float[Tensor, "height width"]:
         return _slice(model, number, self.size, self.spacing, device)
 
-    def evaluate(self, fit: Fit[VolumeOptions]) -> Evaluation:
+    def evaluate(self, fit: Fit[VolumeConfig]) -> Evaluation:
         """Scores, a slice, a cut from the side, and all slices as a video."""
         device = torch.device(fit.config.device)
         reconstruction = torch.stack(
@@ -243,12 +245,12 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         )
         return Evaluation(scores, [*blocks])
 
-    def notes(self, results: Sequence[Result], config: VolumeOptions) -> Iterator[Doubt]:
+    def notes(self, results: Sequence[Result], config: VolumeConfig) -> Iterator[Doubt]:
         """Name fits that are hardly better than one value."""
         flat = constant_psnr(Scored(gray(each)) for each in self.slices[self.is_scored])
         return doubts_of_flat_fits(results, flat, config, data="volume")
 
-    def references(self, config: VolumeOptions) -> Mapping[str, Callable[[], Result]]:
+    def references(self, config: VolumeConfig) -> Mapping[str, Callable[[], Result]]:
         """Linear interpolation and a cubic spline between the fitted slices."""
         if config.every == 1:
             return {}

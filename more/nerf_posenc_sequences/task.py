@@ -5,7 +5,7 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Never
 
 import torch
 from torch import nn
@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc_app.kinds.kind import Fit, Kind, Problem, digest_of
-from nerf_posenc_app.options import CommonOptions, UsageError, require
+from nerf_posenc_app.options import CommonOptions, Open, UsageError, require
 from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.measures import Measure, TrainingScore
@@ -28,7 +28,7 @@ _LAST_RECORDS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskOptions(CommonOptions, SystemOptions):
+class TaskOptions(CommonOptions[Open], SystemOptions):
     """Fit a published sequence model to a task.
 
     Encodings, depending on the model: none sinusoidal learned rotary and others. A wrong name
@@ -51,7 +51,10 @@ class TaskOptions(CommonOptions, SystemOptions):
         require(is_weight, f"--penalty must be 0 or more; got {self.penalty:g}")
 
 
-class TaskKind(Kind[TaskOptions]):
+TaskConfig = TaskOptions[Never]
+
+
+class TaskKind(Kind[TaskConfig]):
     """A system with its data."""
 
     name = "task"
@@ -73,7 +76,7 @@ class TaskKind(Kind[TaskOptions]):
             Measure("loss", "loss", unit, 3, higher_is_better=False), lambda loss: loss / scale
         )
 
-    def summary(self, config: TaskOptions) -> list[str]:
+    def summary(self, config: TaskConfig) -> list[str]:
         """Source, and how much there is to train and to test."""
         return [f"task     {self.source}", *self.system.summary()]
 
@@ -81,7 +84,7 @@ class TaskKind(Kind[TaskOptions]):
         """Checksum of all data."""
         return digest_of((tensor.shape, [tensor]) for tensor in self.system.data())
 
-    def resolve(self, options: TaskOptions) -> TaskOptions:
+    def resolve(self, options: TaskOptions) -> TaskConfig:
         """Take what was not asked for from the defaults of the system."""
         system, defaults = self.system, self.system.defaults
         encodings = options.encodings or system.default_encodings
@@ -91,17 +94,16 @@ class TaskKind(Kind[TaskOptions]):
             f"--model {system.model} takes the encodings {', '.join(system.encodings)}, not "
             f"{', '.join(unknown)}",
         )
-        return replace(
-            options,
-            model=system.model,
+        precision = "float32" if options.precision == "auto" else options.precision
+        return self.with_defaults(
+            replace(options, model=system.model, precision=precision),
             encodings=encodings,
-            steps=options.steps or defaults.steps,
-            batch_size=options.batch_size or defaults.batch_size,
-            lr=options.lr or defaults.lr,
-            precision="float32" if options.precision == "auto" else options.precision,
+            steps=defaults.steps,
+            batch_size=defaults.batch_size,
+            lr=defaults.lr,
         )
 
-    def references(self, config: TaskOptions) -> Mapping[str, Callable[[], Result]]:
+    def references(self, config: TaskConfig) -> Mapping[str, Callable[[], Result]]:
         """Scores of a guess."""
 
         def compute() -> Result:
@@ -114,12 +116,12 @@ class TaskKind(Kind[TaskOptions]):
 
         return {GUESS: compute}
 
-    def measures(self, config: TaskOptions) -> Sequence[Measure]:
+    def measures(self, config: TaskConfig) -> Sequence[Measure]:
         """Measures of the system."""
         return self.system.measures
 
     def build(
-        self, name: FitName, config: TaskOptions, generator: torch.Generator
+        self, name: FitName, config: TaskConfig, generator: torch.Generator
     ) -> tuple[Ensemble, dict[str, Any]]:
         """One model per seed, as an ensemble."""
         seeds = range(config.seed, config.seed + config.num_seeds)
@@ -133,9 +135,7 @@ class TaskKind(Kind[TaskOptions]):
             "description": self.system.description(name.encoding),
         }
 
-    def problem(
-        self, model: nn.Module, description: dict[str, Any], config: TaskOptions
-    ) -> Problem:
+    def problem(self, model: nn.Module, description: dict[str, Any], config: TaskConfig) -> Problem:
         """Batches of every seed, and the loss of each."""
         assert isinstance(model, Ensemble)
         system, members, encoding = self.system, list(model.members), description["encoding"]
@@ -157,7 +157,7 @@ class TaskKind(Kind[TaskOptions]):
         )
 
     @torch.no_grad()
-    def evaluate(self, fit: Fit[TaskOptions]) -> Evaluation:
+    def evaluate(self, fit: Fit[TaskConfig]) -> Evaluation:
         """Evaluation of the chosen seed, or of the middle one with the medians of all as scores."""
         assert isinstance(fit.model, Ensemble)
         system = self.system

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Never, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,7 @@ from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordina
 from nerf_posenc.training.devices import fastest_dtype
 from nerf_posenc.training.schedules import constant
 from nerf_posenc_app.kinds.kind import Kind, Problem
-from nerf_posenc_app.options import CoordinateOptions, UsageError, require
+from nerf_posenc_app.options import CommonOptions, CoordinateOptions, UsageError, require
 from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
@@ -73,7 +73,7 @@ _CHUNK_PIXELS = 1 << 18
 # Options that describe the model, under the same names.
 _MODEL_OPTIONS = {field.name for field in fields(CoordinateModel)} - {"encoding"}
 
-Coordinates = TypeVar("Coordinates", bound=CoordinateOptions)
+Coordinates = TypeVar("Coordinates", bound=CoordinateOptions[Never])
 
 
 class CoordinateKind(Kind[Coordinates]):
@@ -95,6 +95,11 @@ class CoordinateKind(Kind[Coordinates]):
     def resolution(self) -> int:
         """Fitted samples along the longest axis."""
         return max(self.size)
+
+    @classmethod
+    def with_defaults(cls, options: CommonOptions, **defaults: Any) -> Coordinates:
+        """Resolve options as `Kind` does; encodings default to ``DEFAULT_ENCODINGS``."""
+        return super().with_defaults(options, **{"encodings": DEFAULT_ENCODINGS, **defaults})
 
     def model(self, name: FitName, config: Coordinates) -> CoordinateModel:
         """Describe the model of a fit: the options of the same names, and what the data says."""
@@ -170,18 +175,6 @@ class CoordinateKind(Kind[Coordinates]):
             },
             **particular,
         )
-
-
-def with_defaults(options: Coordinates, **defaults: Any) -> Coordinates:
-    """Options with a default for each that was left open.
-
-    Args:
-        options: options as the user gave them.
-        defaults: values by the name of the option; encodings are ``DEFAULT_ENCODINGS`` otherwise.
-    """
-    defaults = {"encodings": DEFAULT_ENCODINGS, **defaults}
-    left_open = {name: value for name, value in defaults.items() if getattr(options, name) is None}
-    return replace(options, **left_open)
 
 
 def suiting_encodings() -> list[str]:

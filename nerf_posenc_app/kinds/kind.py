@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast, get_args, get_type_hints
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ from nerf_posenc.training.loop import FitState, Loss, mse
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.schedules import cosine_decay
 from nerf_posenc_app.in_memory import InMemory
-from nerf_posenc_app.options import CommonOptions, UsageError
+from nerf_posenc_app.options import CommonConfig, CommonOptions, Open, UsageError
 from nerf_posenc_app.values.blocks import Block, Evaluation
 from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import BATCH_PSNR, Measure, TrainingScore
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 
-Config = TypeVar("Config", bound=CommonOptions)
+Config = TypeVar("Config", bound=CommonConfig)
 
 
 @dataclass(kw_only=True)
@@ -159,7 +159,7 @@ class Kind(ABC, Generic[Config]):
 
     Attributes:
         name: name of the kind; ``--name`` chooses it.
-        Options: its options, and once resolved, the configuration of its runs.
+        Options: its options; ``Options[Never]`` is the configuration that `resolve` returns.
         rendered_by: options of the command ``render`` that suit its fits; none if they have nothing
             to render.
         repeats_itself: whether a fit of it is of all seeds at once.
@@ -188,11 +188,11 @@ class Kind(ABC, Generic[Config]):
     evaluated_on: str = ""
     facts: Mapping[str, Any] = {}
 
-    def __init__(self, options: Config) -> None:
+    def __init__(self, options: Any) -> None:
         raise NotImplementedError
 
     @classmethod
-    def open(cls, options: Config) -> Self:
+    def open(cls, options: Any) -> Self:
         """Open the data that options name; by default the constructor opens it.
 
         Raises:
@@ -210,7 +210,7 @@ class Kind(ABC, Generic[Config]):
         """Checksum of all that a fit gets from the data; a resumed run must find it again."""
 
     @abstractmethod
-    def resolve(self, options: Config) -> Config:
+    def resolve(self, options: Any) -> Config:
         """Replace every option that depends on the data or the device by its value.
 
         Args:
@@ -219,6 +219,25 @@ class Kind(ABC, Generic[Config]):
         Raises:
             UsageError: If options do not suit the data.
         """
+
+    @classmethod
+    def with_defaults(cls, options: CommonOptions, **defaults: Any) -> Config:
+        """Resolve options: replace each one that is None by its default.
+
+        Args:
+            options: options as the user gave them.
+            defaults: values by the name of the option.
+
+        Raises:
+            TypeError: If an option of the type `Open` has no value and no default.
+        """
+        chosen = {key: value for key, value in defaults.items() if getattr(options, key) is None}
+        config = replace(options, **chosen)
+        for key, hint in get_type_hints(type(config)).items():
+            if Open in get_args(hint) and getattr(config, key) is None:
+                raise TypeError(f"{cls.__name__}.resolve has to give {key} a default")
+        # This has just been checked; types cannot say that Config is this class with another Open.
+        return cast("Config", config)
 
     @abstractmethod
     def measures(self, config: Config) -> Sequence[Measure]:
@@ -272,7 +291,7 @@ class Kind(ABC, Generic[Config]):
         return iter(())
 
     @classmethod
-    def relocated(cls, options: Config, found: Callable[[str], str]) -> Config:
+    def relocated(cls, options: Any, found: Callable[[str], str]) -> Any:
         """Options whose paths are found from another folder; by default that of ``--name``."""
         data = getattr(options, cls.name)
         changed: dict[str, Any] = {} if isinstance(data, InMemory) else {cls.name: found(data)}

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Never
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ from nerf_posenc import SinusoidalEncoder
 from nerf_posenc.training import muon
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc_app.kinds.kind import Fit, Kind, Problem, digest_of
-from nerf_posenc_app.options import CommonOptions, Range, UsageError, require
+from nerf_posenc_app.options import CommonOptions, Open, Range, UsageError, require
 from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.blocks import Evaluation, Passage, Token
 from nerf_posenc_app.values.measures import Measure, TrainingScore
@@ -54,7 +54,7 @@ _GIVEN = -100
 
 
 @dataclass(frozen=True, kw_only=True)
-class SequenceOptions(CommonOptions):
+class SequenceOptions(CommonOptions[Open]):
     """Fill in hidden characters, without and with positions.
 
     Encodings: none sinusoidal.
@@ -128,7 +128,10 @@ class MaskedTransformer(nn.Module):
         return logits
 
 
-class SequenceKind(Kind[SequenceOptions]):
+SequenceConfig = SequenceOptions[Never]
+
+
+class SequenceKind(Kind[SequenceConfig]):
     """A text, whose last tenth is for testing."""
 
     name = "sequence"
@@ -161,7 +164,7 @@ class SequenceKind(Kind[SequenceOptions]):
             f"needed for --context {options.context}; use a longer text or a smaller --context",
         )
 
-    def summary(self, config: SequenceOptions) -> list[str]:
+    def summary(self, config: SequenceConfig) -> list[str]:
         """Source, and how much there is to train and to test."""
         counts = f"{len(self.train):,} characters to train, {len(self.test):,} to test"
         return [f"sequence {self.source}, {counts}, {len(self.alphabet)} distinct"]
@@ -170,7 +173,7 @@ class SequenceKind(Kind[SequenceOptions]):
         """Checksum of the text."""
         return digest_of((part.shape, [part]) for part in (self.train, self.test))
 
-    def resolve(self, options: SequenceOptions) -> SequenceOptions:
+    def resolve(self, options: SequenceOptions) -> SequenceConfig:
         """Choose the model and the length of the training."""
         encodings = options.encodings or ENCODINGS
         unknown = [name for name in encodings if name not in ENCODINGS]
@@ -179,23 +182,23 @@ class SequenceKind(Kind[SequenceOptions]):
         )
         width = options.width or 96
         require(width % _HEADS == 0, f"--width must be a multiple of {_HEADS}; got {width}")
-        return replace(
-            options,
+        precision = "float32" if options.precision == "auto" else options.precision
+        return self.with_defaults(
+            replace(options, precision=precision),
             encodings=encodings,
             width=width,
-            depth=options.depth or 2,
-            steps=options.steps or 800,
-            batch_size=options.batch_size or 64,
-            lr=options.lr or 0.02,
-            precision="float32" if options.precision == "auto" else options.precision,
+            depth=2,
+            steps=800,
+            batch_size=64,
+            lr=0.02,
         )
 
-    def measures(self, config: SequenceOptions) -> Sequence[Measure]:
+    def measures(self, config: SequenceConfig) -> Sequence[Measure]:
         """Bits per hidden character, and how many are right."""
         return (BITS, ACCURACY)
 
     def build(
-        self, name: FitName, config: SequenceOptions, generator: torch.Generator
+        self, name: FitName, config: SequenceConfig, generator: torch.Generator
     ) -> tuple[nn.Module, dict[str, Any]]:
         """A Transformer, the same for both encodings."""
         assert config.width is not None
@@ -211,7 +214,7 @@ class SequenceKind(Kind[SequenceOptions]):
         return model, {"kind": self.name, "encoding": name.encoding}
 
     def problem(
-        self, model: nn.Module, description: dict[str, Any], config: SequenceOptions
+        self, model: nn.Module, description: dict[str, Any], config: SequenceConfig
     ) -> Problem:
         """Random windows of the text with characters hidden, the same for both encodings."""
         assert config.lr is not None
@@ -227,7 +230,7 @@ class SequenceKind(Kind[SequenceOptions]):
             details={"network": "transformer", "width": config.width, "depth": config.depth},
         )
 
-    def _batches(self, config: SequenceOptions) -> DrawBatch:
+    def _batches(self, config: SequenceConfig) -> DrawBatch:
         def draw(step: int) -> tuple[Tensor, Tensor]:
             generator = torch.Generator().manual_seed(config.seed * 1_000_003 + step)
             most = len(self.train) - config.context + 1
@@ -246,13 +249,13 @@ class SequenceKind(Kind[SequenceOptions]):
         hidden = windows.masked_fill(is_hidden, len(self.alphabet))
         return hidden, windows.masked_fill(~is_hidden, _GIVEN)
 
-    def _test_windows(self, config: SequenceOptions, count: int) -> tuple[Tensor, Tensor]:
+    def _test_windows(self, config: SequenceConfig, count: int) -> tuple[Tensor, Tensor]:
         windows = self.test[: len(self.test) // config.context * config.context]
         windows = windows.view(-1, config.context)[:count]
         return self._hidden(windows, torch.Generator().manual_seed(0))
 
     @torch.no_grad()
-    def evaluate(self, fit: Fit[SequenceOptions]) -> Evaluation:
+    def evaluate(self, fit: Fit[SequenceConfig]) -> Evaluation:
         """Bits per hidden character of the test text, and an example with predictions."""
         nats, right = [], []
         inputs, targets = self._test_windows(fit.config, _SCORED)
@@ -269,7 +272,7 @@ class SequenceKind(Kind[SequenceOptions]):
         return Evaluation(scores, [self._passage(fit.model, fit.config)])
 
     @torch.no_grad()
-    def _passage(self, model: nn.Module, config: SequenceOptions) -> Passage:
+    def _passage(self, model: nn.Module, config: SequenceConfig) -> Passage:
         """The beginning of the test text, with what the model fills in."""
         inputs, targets = self._test_windows(config, _SHOWN)
         predicted = model(inputs.to(config.device)).argmax(-1).cpu()

@@ -22,7 +22,7 @@ from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import describe
 from nerf_posenc_app.json_values import as_json
 from nerf_posenc_app.kinds.kind import Fit, Kind
-from nerf_posenc_app.options import PROGRAM, CommonOptions, command_words
+from nerf_posenc_app.options import PROGRAM, CommonConfig, CommonOptions, command_words
 from nerf_posenc_app.report.outputs import write_report
 from nerf_posenc_app.report.page import About
 from nerf_posenc_app.report.tables import fitted_line, table
@@ -88,7 +88,7 @@ class Run:
 
     kind: Kind[Any]
     options: CommonOptions
-    config: CommonOptions
+    config: CommonConfig
     folder: RunFolder
     context: Context
     names: Sequence[FitName]

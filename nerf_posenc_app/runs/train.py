@@ -4,7 +4,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -14,17 +14,14 @@ from nerf_posenc.images import to_eight_bits
 from nerf_posenc.networks import num_parameters
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.loop import FitState, TakeStep, Training, captured_step, predictor
-from nerf_posenc_app.kinds.kind import Fit, Kind, Problem
-from nerf_posenc_app.options import CommonOptions
+from nerf_posenc_app.kinds.kind import Config, Fit, Kind, Problem
+from nerf_posenc_app.options import CommonConfig
 from nerf_posenc_app.runs.saved import FitFile
 from nerf_posenc_app.runs.stop import Stop
 from nerf_posenc_app.terminal import print_line, progress_bar
 from nerf_posenc_app.values.measures import Measure, TrainingScore
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Point, Result, Snapshot
-
-Config = TypeVar("Config", bound=CommonOptions)
-
 
 Watcher = Callable[[str, FitState, Problem], None]
 """Shows a fit in progress, by its name, at every record; no training time."""
@@ -146,7 +143,7 @@ def _done(state: FitState) -> int:
     return state.step if limit is None else min(math.ceil(limit), int(state.seconds))
 
 
-def print_ending(result: Result, measure: Measure, config: CommonOptions) -> None:
+def print_ending(result: Result, measure: Measure, config: CommonConfig) -> None:
     """Print the steps, the seconds and the score of a fit, as the table has it."""
     is_over, is_clocked = result.is_complete, config.seconds is not None
     of = "" if is_over or is_clocked else f" of {config.steps}"

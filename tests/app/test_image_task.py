@@ -23,7 +23,7 @@ from nerf_posenc_app.kinds.image.image import ImageKind
 from nerf_posenc_app.kinds.image.interpolation import INTERPOLATIONS
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.kinds.kind import Fit, Problem
-from nerf_posenc_app.options import CommonOptions
+from nerf_posenc_app.options import CommonConfig
 from nerf_posenc_app.runs.saved import read_metrics
 from nerf_posenc_app.values.blocks import View
 from nerf_posenc_app.values.measures import BATCH_PSNR
@@ -106,7 +106,7 @@ def test_the_moving_average_of_the_weights_is_that_of_every_step() -> None:
             ema_decay=ema_decay,
             after_step=lambda state: passed.append(matrix.detach().double()),
         )
-        config = CommonOptions(steps=12, video=0, quiet=True)
+        config = CommonConfig(steps=12, video=0, quiet=True)
         state = FitState(model, optimizer, 12)
         name = FitName("none")
         fit = Fit(name=name, config=config, model=model, problem=problem, state=state)

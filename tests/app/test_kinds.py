@@ -2,11 +2,17 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import assert_type
 
 import numpy as np
 import pytest
+import torch
 
+from nerf_posenc.images import Image
 from nerf_posenc_app.kinds import KINDS
+from nerf_posenc_app.kinds.image.image import ImageKind
+from nerf_posenc_app.kinds.image.options import ImageConfig, ImageOptions
+from nerf_posenc_app.kinds.kind import Kind
 from tests import kind_properties
 from tests.kind_properties import QUICK, Small, kinds, saved, written
 from tests.small import SMALL_SCENE, SMALL_SEQUENCE, write_noise
@@ -44,6 +50,18 @@ def test_every_kind_is_in_the_table() -> None:
     modules = {name: kind.__module__ for name, kind in KINDS.items()}
     own = {name for name, module in modules.items() if module.startswith("nerf_posenc_app.")}
     assert own == set(SMALL)
+
+
+def test_types_say_that_options_are_open_until_they_are_resolved() -> None:
+    asked = ImageOptions(device="cpu")
+    assert_type(asked.steps, int | None)
+    with pytest.raises(TypeError, match="NoneType"):
+        asked.steps + 1  # type: ignore[operator]
+    kind = ImageKind(asked, Image.from_rgb(torch.rand(4, 4, 3)))
+    with pytest.raises(TypeError, match="give encodings a default"):
+        Kind.with_defaults(asked, num_bands=1, steps=2, batch_size=3)
+    config = assert_type(kind.resolve(asked), ImageConfig)
+    assert assert_type(config.steps, int) + 1 == 601
 
 
 @pytest.mark.parametrize("kind", kinds(SMALL))

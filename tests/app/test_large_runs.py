@@ -12,8 +12,9 @@ import torch
 
 import train_fit
 from nerf_posenc.images import Image
-from nerf_posenc_app.kinds.image.defaults import default_length, longer_than_on_cpu, resolve
-from nerf_posenc_app.kinds.image.options import ImageOptions
+from nerf_posenc_app.kinds.image.defaults import default_length, defaults_for, longer_than_on_cpu
+from nerf_posenc_app.kinds.image.image import ImageKind
+from nerf_posenc_app.kinds.image.options import ImageConfig, ImageOptions
 from nerf_posenc_app.runs.saved import read_metrics
 from tests.test_large_images import any_is_large as any_is_large
 from tests.test_large_images import pixels
@@ -23,12 +24,16 @@ pytestmark = pytest.mark.usefixtures("own_folder")
 MEGAPIXEL = 1 << 20
 
 
-def resolved(num_pixels: int, resolution: int, **options: Any) -> ImageOptions:
+def resolved(num_pixels: int, resolution: int, **options: Any) -> ImageConfig:
     # One pixel that is seen many times takes no memory.
     height = max(1, num_pixels // resolution)
     rgb = torch.zeros(1, 1, 3, dtype=torch.uint8).expand(height, resolution, 3)
     options = {"device": "cpu", "quiet": True, **options}
-    return resolve(ImageOptions(**options), Image.from_rgb(rgb))
+    return with_defaults(ImageOptions(**options), Image.from_rgb(rgb))
+
+
+def with_defaults(options: ImageOptions, image: Image) -> ImageConfig:
+    return ImageKind.with_defaults(options, **defaults_for(options, image))
 
 
 def test_small_images_keep_their_defaults() -> None:
@@ -50,10 +55,10 @@ def test_the_defaults_of_large_images_grow_with_their_pixels() -> None:
 
 def test_a_longer_default_of_a_gpu_names_that_of_a_cpu() -> None:
     image = Image.from_rgb(torch.zeros(8, 8, 3))
-    on_gpu = resolve(ImageOptions(device="cuda"), image)
+    on_gpu = with_defaults(ImageOptions(device="cuda"), image)
     assert "--steps 600 --batch-size 8192" in (longer_than_on_cpu(on_gpu, image) or "")
     assert longer_than_on_cpu(replace(on_gpu, steps=700), image) is None
-    assert longer_than_on_cpu(resolve(ImageOptions(device="cpu"), image), image) is None
+    assert longer_than_on_cpu(with_defaults(ImageOptions(device="cpu"), image), image) is None
     # 2^12 pi is more than three quarters of the Nyquist frequency of 10800 pixels, 5400 pi.
     assert resolved(58 * MEGAPIXEL, 10800).num_bands == 12
 

@@ -10,7 +10,7 @@ from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.optimizers import adam
 from nerf_posenc_app.kinds.coordinates import PSNR
 from nerf_posenc_app.kinds.kind import Fit, Problem
-from nerf_posenc_app.options import CommonOptions
+from nerf_posenc_app.options import CommonConfig
 from nerf_posenc_app.runs.train import print_ending
 from nerf_posenc_app.terminal import progress_bar, sum_up
 from nerf_posenc_app.values.blocks import Evaluation
@@ -34,7 +34,7 @@ def fit_a_line(steps: int, *, quiet: bool = False, measure: Measure = PSNR) -> N
         return torch.ones(2, 1), torch.zeros(2, 1)
 
     problem = Problem(draw_batch=draw, optimizer=state.optimizer)
-    config = CommonOptions(steps=steps, quiet=quiet, video=0)
+    config = CommonConfig(steps=steps, quiet=quiet, video=0)
     fit = Fit(name=FitName("fourier"), config=config, model=module, problem=problem, state=state)
     train_alone(fit, BATCH_PSNR)
     scores = Evaluation({measure.name: 21.876}, [])

@@ -14,7 +14,7 @@ from nerf_posenc.images import Image, unit_range
 from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.training import recipes
 from nerf_posenc.training.loop import FitState, fit
-from nerf_posenc_app.kinds.image.options import ImageOptions
+from nerf_posenc_app.kinds.image.options import ImageConfig, ImageOptions
 from nerf_posenc_app.kinds.image.reconstruction import render, scored_pixels
 from nerf_posenc_app.values.names import FitName
 
@@ -31,8 +31,8 @@ _MIN_SAMPLES = 10
 
 
 def choose_open(
-    config: ImageOptions, image: Image, opened: Callable[[ImageOptions, Image], Any]
-) -> tuple[ImageOptions, dict[str, str]]:
+    config: ImageConfig, image: Image, opened: Callable[[ImageOptions, Image], Any]
+) -> tuple[ImageConfig, dict[str, str]]:
     """Replace each ``auto`` by what short fits choose, and print what was tried.
 
     Args:
@@ -76,14 +76,14 @@ def choose_open(
     return config, tried
 
 
-def choose_encoding(kind: Any, config: ImageOptions) -> tuple[str, str]:
+def choose_encoding(kind: Any, config: ImageConfig) -> tuple[str, str]:
     """Choose among all encodings of images by short fits; also say what was tried."""
     names = [name for name, row in recipes.ENCODINGS.items() if not row.is_raw]
     best, errors = choose(names, lambda name: _error(kind, FitName(name), config))
     return best, _tried(errors.items(), config)
 
 
-def choose_bands(kind: Any, config: ImageOptions, most: int, start: int) -> tuple[int, str]:
+def choose_bands(kind: Any, config: ImageConfig, most: int, start: int) -> tuple[int, str]:
     """Choose a number of frequency bands by short fits; also say what was tried.
 
     Args:
@@ -103,18 +103,18 @@ def choose_bands(kind: Any, config: ImageOptions, most: int, start: int) -> tupl
     return best, _tried(((f"{n} bands", each) for n, each in errors.items()), config)
 
 
-def _steps(config: ImageOptions) -> int:
+def _steps(config: ImageConfig) -> int:
     share = _SHARE
     return min(config.steps, max(_MIN_STEPS, round(share * config.steps)))
 
 
-def _tried(errors: Iterable[tuple[str, float]], config: ImageOptions) -> str:
+def _tried(errors: Iterable[tuple[str, float]], config: ImageConfig) -> str:
     ranking = sorted(errors, key=lambda each: each[1])
     scores = ", ".join(f"{name} {psnr_from_mse(error):z.2f} dB" for name, error in ranking)
     return f"{scores} after {_steps(config)} steps each"
 
 
-def _error(kind: Any, name: FitName, config: ImageOptions) -> float:
+def _error(kind: Any, name: FitName, config: ImageConfig) -> float:
     """Mean squared error of a short fit, at the pixels that a whole one is evaluated on."""
     device, generator = torch.device(config.device), torch.Generator().manual_seed(config.seed)
     model, description = kind.build(name, config, generator)

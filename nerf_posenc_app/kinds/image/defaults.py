@@ -1,14 +1,14 @@
 """How an image is fitted unless the user says otherwise (docs/experiments.md)."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Any
 
 import torch
 
 from nerf_posenc.images import Image
 from nerf_posenc.training import recipes
 from nerf_posenc_app.kinds.image.interpolation import INTERPOLATIONS
-from nerf_posenc_app.kinds.image.options import ImageOptions, default_encodings
+from nerf_posenc_app.kinds.image.options import ImageConfig, ImageOptions, default_encodings
 from nerf_posenc_app.kinds.image.references import NEEDED, is_installed
 from nerf_posenc_app.options import require
 from nerf_posenc_app.plugins import how_to_install
@@ -44,7 +44,7 @@ def default_length(
     return round(300 * growth), 32768
 
 
-def longer_than_on_cpu(config: ImageOptions, image: Image) -> str | None:
+def longer_than_on_cpu(config: ImageConfig, image: Image) -> str | None:
     """Note on a default length that differs from a CPU's, so that scores can be compared."""
     if config.seconds is not None or torch.device(config.device).type == "cpu":
         return None
@@ -58,20 +58,21 @@ def longer_than_on_cpu(config: ImageOptions, image: Image) -> str | None:
     )
 
 
-def band_warning(image: Image, num_bands: int) -> str | None:
-    """Warning if bands lie far above the Nyquist frequency of the fitted pixels."""
+def warn_of_bands(config: ImageConfig, image: Image) -> None:
+    """Warn if bands lie far above the Nyquist frequency of the fitted pixels."""
     resolution, enough = image.resolution, recipes.default_bands(image.resolution)
     spare = 0 if image.held_out is not None else _SPARE_BANDS
-    if num_bands <= enough + spare:
-        return None
-    return (
-        f"more than {enough} bands go beyond the Nyquist frequency of {resolution} pixels and only "
-        f"add noise between them; --bands {enough} suffices"
-    )
+    # Users compare several numbers to see where extra bands begin to harm.
+    has_extra = isinstance(config.num_bands, int) and config.num_bands > enough + spare
+    if has_extra and recipes.encodings_with("num_bands", config.encodings) and not config.quiet:
+        print_to_stderr(
+            f"warning: more than {enough} bands go beyond the Nyquist frequency of {resolution} "
+            f"pixels and only add noise between them; --bands {enough} suffices"
+        )
 
 
-def resolve(options: ImageOptions, image: Image) -> ImageOptions:
-    """Choose what depends on the image and the device; ``auto`` is left to short fits.
+def defaults_for(options: ImageOptions, image: Image) -> dict[str, Any]:
+    """Defaults that depend on the image and the device, by the name of the option.
 
     Args:
         options: options as asked for.
@@ -82,28 +83,15 @@ def resolve(options: ImageOptions, image: Image) -> ImageOptions:
     """
     on_cpu = torch.device(options.device).type == "cpu"
     steps, batch_size = default_length(image.num_fitted, on_cpu=on_cpu, seconds=options.seconds)
-    own_sigma = options.sigma
-    references = options.references
-    if references is None:
-        references = tuple(filter(is_installed, usual_references(options, image)))
-    else:
-        _require_suiting(references, options)
-    config = replace(
-        options,
-        encodings=options.encodings or default_encodings(options, image.num_pixels),
-        steps=options.steps or steps,
-        batch_size=options.batch_size or batch_size,
-        num_bands=options.num_bands or recipes.default_bands(image.resolution),
-        sigma=recipes.default_sigma(image.resolution) if own_sigma is None else own_sigma,
-        references=references,
-    )
-    has_bands = recipes.encodings_with("num_bands", config.encodings)
-    if isinstance(config.num_bands, int) and has_bands and not options.quiet:
-        # Users compare several numbers to see where extra bands begin to harm.
-        warning = band_warning(image, config.num_bands)
-        if warning is not None:
-            print_to_stderr(f"warning: {warning}")
-    return config
+    _require_suiting(options.references or (), options)
+    return {
+        "encodings": default_encodings(options, image.num_pixels),
+        "steps": steps,
+        "batch_size": batch_size,
+        "num_bands": recipes.default_bands(image.resolution),
+        "sigma": recipes.default_sigma(image.resolution),
+        "references": tuple(filter(is_installed, usual_references(options, image))),
+    }
 
 
 def missing_references(options: ImageOptions, image: Image) -> list[str]:

@@ -33,7 +33,7 @@ from nerf_posenc_app.kinds.coordinates import (
     frequency_bands,
 )
 from nerf_posenc_app.kinds.image import auto, defaults
-from nerf_posenc_app.kinds.image.options import ImageOptions
+from nerf_posenc_app.kinds.image.options import ImageConfig, ImageOptions
 from nerf_posenc_app.kinds.image.reconstruction import (
     network_of,
     reconstruct,
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 
-class ImageKind(CoordinateKind[ImageOptions]):
+class ImageKind(CoordinateKind[ImageConfig]):
     """An image, with the pixels that are held out of the fit, if any."""
 
     name = "image"
@@ -110,7 +110,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
         """Fitted pixels along the longer side."""
         return self.image.resolution
 
-    def summary(self, config: ImageOptions) -> list[str]:
+    def summary(self, config: ImageConfig) -> list[str]:
         """Source, size, and how many pixels are held out."""
         width, height = self.size
         lines = [f"image    {self.source}, {width} x {height}"]
@@ -129,14 +129,15 @@ class ImageKind(CoordinateKind[ImageOptions]):
         tensors = (self.image.pixels, evaluated.pixels, corner, *weights)
         return digest_of((tensor.shape, [tensor]) for tensor in tensors)
 
-    def resolve(self, options: ImageOptions) -> ImageOptions:
+    def resolve(self, options: ImageOptions) -> ImageConfig:
         """Choose encodings, bands, sigma, steps and batches by the size of the image."""
-        config = defaults.resolve(options, self.image)
+        config = self.with_defaults(options, **defaults.defaults_for(options, self.image))
+        defaults.warn_of_bands(config, self.image)
         config, tried = auto.choose_open(config, self.image, opened=type(self))
         self.facts |= tried
         return config
 
-    def fit_names(self, config: ImageOptions) -> Sequence[FitName]:
+    def fit_names(self, config: ImageConfig) -> Sequence[FitName]:
         """One fit for each encoding, or for each of several numbers of bands or sigmas."""
         names = list[FitName]()
         for encoding in config.encodings:
@@ -146,12 +147,12 @@ class ImageKind(CoordinateKind[ImageOptions]):
             names += [FitName(encoding, each) for each in several] or [FitName(encoding)]
         return names
 
-    def measures(self, config: ImageOptions) -> Sequence[Measure]:
+    def measures(self, config: ImageConfig) -> Sequence[Measure]:
         """PSNR and SSIM, and between the pixels the PSNR of the fitted ones."""
         return measures_of(self.image)
 
     def problem(
-        self, model: nn.Module, description: CoordinateModel, config: ImageOptions
+        self, model: nn.Module, description: CoordinateModel, config: ImageConfig
     ) -> Problem:
         """Batches of shuffled pixels."""
         device = torch.device(config.device)
@@ -177,7 +178,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
         problem.preview = lambda: [render(model, points, device, dtype) for points in previews]
         return problem
 
-    def evaluate(self, fit: Fit[ImageOptions]) -> Evaluation:
+    def evaluate(self, fit: Fit[ImageConfig]) -> Evaluation:
         """PSNR and SSIM, and the reconstruction."""
         device = torch.device(fit.config.device)
         dtype = fit.problem.autocast_dtype
@@ -194,11 +195,11 @@ class ImageKind(CoordinateKind[ImageOptions]):
             blocks.append(network_of(self.image, fit.model, model, self.title))
         return Evaluation(scores, blocks)
 
-    def references(self, config: ImageOptions) -> Mapping[str, Callable[[], Result]]:
+    def references(self, config: ImageConfig) -> Mapping[str, Callable[[], Result]]:
         """Interpolations between the pixels."""
         return {name: partial(reference_result, self.image, name) for name in config.references}
 
-    def notes(self, results: Sequence[Result], config: ImageOptions) -> Iterator[str | Doubt]:
+    def notes(self, results: Sequence[Result], config: ImageConfig) -> Iterator[str | Doubt]:
         """Name references and flat fits."""
         references = [result for result in results if result.is_reference]
         fits = [result for result in results if not result.is_reference]
@@ -222,7 +223,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
             # A share of the pixels and the word alpha are not files.
             if file is not None and not isinstance(file, InMemory) and os.path.exists(found(file)):
                 changed[name] = found(file)
-        return super().relocated(replace(options, **changed), found)
+        relocated: ImageOptions = super().relocated(replace(options, **changed), found)
+        return relocated
 
     @classmethod
     def render(

@@ -1,13 +1,13 @@
 """Options of a run that fits images, and which encodings it fits unless they are named."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Never
 
 from nerf_posenc.training import recipes
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import check_encodings, suiting_encodings
 from nerf_posenc_app.kinds.image.interpolation import INTERPOLATIONS
-from nerf_posenc_app.options import UNSET, PixelOptions, Range, Resolved, Shown, require
+from nerf_posenc_app.options import LEFT_OPEN, Open, PixelOptions, Range, Shown, require
 
 REFERENCES = (*INTERPOLATIONS, "given", "linear", "rbf")
 """Names of the references without training."""
@@ -18,7 +18,7 @@ WITHOUT_BASELINE = 8 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageOptions(PixelOptions):
+class ImageOptions(PixelOptions[Open]):
     """Fit an image without and with an encoding.
 
     Encodings: none fourier gaussian hash; networks that need no encoding: siren finer gauss
@@ -45,13 +45,13 @@ class ImageOptions(PixelOptions):
     observed: Annotated[str | None, InMemory] = None
     """Pixels to fit; the others are scored. A share (0.1), columns:0.2, or a mask file."""
 
-    references: Resolved[tuple[str, ...]] = UNSET
+    references: tuple[str, ...] | Open = LEFT_OPEN
     """Methods without training to compare with: bilinear, bicubic, lanczos (with --held-out);
     given, linear, rbf (with --observed)."""
 
     num_bands: Annotated[
-        Resolved[int | tuple[int, ...] | Literal["auto"]], Range(1, 100), Shown("bands")
-    ] = UNSET  # type: ignore[assignment]
+        int | tuple[int, ...] | Literal["auto"] | Open, Range(1, 100), Shown("bands")
+    ] = LEFT_OPEN  # type: ignore[assignment]
     """Frequency bands L of fourier: sine and cosine of 2^k pi x for k = 0 ... L-1 (default:
     1 + floor(log2(3N/8)) for N pixels along the longer side). Each of several values gets a
     fit; auto chooses by short fits."""
@@ -66,7 +66,7 @@ class ImageOptions(PixelOptions):
     compile: bool = False
     """Compile the model with torch.compile, which pays off in long fits."""
 
-    def check(self) -> None:
+    def check(self: "ImageOptions") -> None:
         """Check ranges, that no two options exclude each other, and that the encodings suit."""
         names = self.encodings or default_encodings(self, 0)
         if "auto" in names:
@@ -86,6 +86,9 @@ class ImageOptions(PixelOptions):
             not unknown,
             f"--references: no reference {', '.join(unknown)}; known are {', '.join(REFERENCES)}",
         )
+
+
+ImageConfig = ImageOptions[Never]
 
 
 def default_encodings(options: ImageOptions, num_pixels: int) -> tuple[str, ...]:

@@ -1,13 +1,13 @@
 """Options of radiance fields."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Never
 
 from nerf_posenc.core.checks import unknown_name
 from nerf_posenc.radiance.build import FIELDS
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import check_encodings
-from nerf_posenc_app.options import UNSET, PixelOptions, Range, Resolved, Shown, require
+from nerf_posenc_app.options import LEFT_OPEN, Open, PixelOptions, Range, Shown, require
 
 FIELD_HELP = (
     f"Radiance field: {'; '.join(f'{name}, {row.about}' for name, row in FIELDS.items())}. The "
@@ -15,15 +15,15 @@ FIELD_HELP = (
     "background of a scene. auto gives the best images in the shortest time: proposal with a hash "
     "grid."
 )
-FieldOption = Annotated[Resolved[str], Shown(text=FIELD_HELP)]
+FieldOption = Annotated[str | Open, Shown(text=FIELD_HELP)]
 """Name of a row of ``FIELDS``, or ``auto``."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ViewsOptions(PixelOptions):
+class ViewsOptions(PixelOptions[Open]):
     """Options of radiance fields, whatever the source of their views."""
 
-    field: FieldOption = UNSET
+    field: FieldOption[Open] = LEFT_OPEN
 
     background: Literal["auto", "white", "black", "random"] = "auto"
     """Background color. auto is white for images with an opacity and otherwise random during
@@ -49,7 +49,7 @@ class ViewsOptions(PixelOptions):
     """Number of frames of the turntable video; 0 turns off this video and the orbit on the
     page."""
 
-    def check(self) -> None:
+    def check(self: "ViewsOptions") -> None:
         """Check ranges, and that the encodings suit the field."""
         field, row = self.field, FIELDS.get(self.field or "")
         require(
@@ -82,7 +82,7 @@ class ViewsOptions(PixelOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SceneOptions(ViewsOptions):
+class SceneOptions(ViewsOptions[Open]):
     """Fit a radiance field without and with an encoding.
 
     Encodings: none fourier gaussian hash. The default is none fourier, with --field proposal
@@ -94,6 +94,9 @@ class SceneOptions(ViewsOptions):
     scene: Annotated[str, InMemory] = "spheres"
     """Folder of posed images; a scene of the folder scenes: blocks, cloud, spheres; or
     FILE.py with a function scene(size)."""
+
+
+SceneConfig = SceneOptions[Never]
 
 
 def _fields_that(flag: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Never, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -48,7 +48,7 @@ from nerf_posenc_app.kinds.coordinates import (
     precision_for,
 )
 from nerf_posenc_app.kinds.kind import Exportable, Fit, Kind, Problem, Rendered, digest_of
-from nerf_posenc_app.kinds.scene.options import SceneOptions, ViewsOptions
+from nerf_posenc_app.kinds.scene.options import SceneConfig, SceneOptions, ViewsOptions
 from nerf_posenc_app.kinds.scene.pose_scores import POSITION, ROTATION, notes_on_poses, pose_scores
 from nerf_posenc_app.kinds.scene.volume import make_volume
 from nerf_posenc_app.options import UsageError
@@ -72,10 +72,10 @@ _SHORT, _LONG = 700, 3000
 _FIELD_OPTIONS = {field.name for field in fields(FieldOptions)} - {"encoding"}
 
 
-AskedViews = TypeVar("AskedViews", bound=ViewsOptions)
+ViewsConfig = TypeVar("ViewsConfig", bound=ViewsOptions[Never])
 
 
-class ViewsKind(Kind[AskedViews]):
+class ViewsKind(Kind[ViewsConfig]):
     """Training and test views of a scene."""
 
     rendered_by = ("size", "scale", "cameras", "turntable")
@@ -83,7 +83,7 @@ class ViewsKind(Kind[AskedViews]):
     citations = CITATIONS
     evaluated_on = "test views"
 
-    def __init__(self, options: AskedViews, scene: Scene) -> None:
+    def __init__(self, options: ViewsOptions, scene: Scene) -> None:
         self.scene = _with_printable_names(
             replace(scene, test=scene.test.subset(options.test_views))
         )
@@ -105,7 +105,7 @@ class ViewsKind(Kind[AskedViews]):
         self.facts = {"size": self.scene.train.size}
         self.notes_on_data = self.scene.notes
 
-    def summary(self, config: AskedViews) -> list[str]:
+    def summary(self, config: ViewsConfig) -> list[str]:
         """Source, size and number of views."""
         width, height = self.scene.train.size
         return [
@@ -128,7 +128,7 @@ class ViewsKind(Kind[AskedViews]):
             ]
         return digest_of(parts)
 
-    def resolve(self, options: AskedViews) -> AskedViews:
+    def resolve(self, options: ViewsOptions) -> ViewsConfig:
         """Choose the field, encodings, steps, batches and the background by the views."""
         on_cpu, is_opaque = torch.device(options.device).type == "cpu", self.scene.train.is_opaque
         field, is_auto = options.field, options.field == "auto"
@@ -147,27 +147,30 @@ class ViewsKind(Kind[AskedViews]):
         else:
             steps, batch_size = 5000, row.batch_size
         background: Background = "random" if is_opaque else "white"
-        return replace(
+        chosen = replace(
             options,
             field=field,
-            encodings=options.encodings or encodings,
-            steps=options.steps or steps,
-            batch_size=options.batch_size or batch_size,
-            num_bands=options.num_bands or row.num_bands,
-            sigma=options.sigma or recipes.default_sigma(max(self.scene.train.size)),
             optimizer="muon" if options.optimizer == "auto" else options.optimizer,
             background=background if options.background == "auto" else options.background,
         )
+        return self.with_defaults(
+            chosen,
+            encodings=encodings,
+            steps=steps,
+            batch_size=batch_size,
+            num_bands=row.num_bands,
+            sigma=recipes.default_sigma(max(self.scene.train.size)),
+        )
 
-    def measures(self, config: AskedViews) -> Sequence[Measure]:
+    def measures(self, config: ViewsConfig) -> Sequence[Measure]:
         """PSNR and SSIM, means over the test views, and errors of poses that are not as given."""
         return (PSNR, SSIM, ROTATION, POSITION) if self._compares_poses(config) else (PSNR, SSIM)
 
-    def _compares_poses(self, config: AskedViews) -> bool:
+    def _compares_poses(self, config: ViewsConfig) -> bool:
         """Whether poses may differ from those of the files."""
         return config.refine_poses or config.disturb_poses > 0
 
-    def _field(self, name: FitName, config: AskedViews) -> FieldOptions:
+    def _field(self, name: FitName, config: ViewsConfig) -> FieldOptions:
         """Describe the field of a fit: the options of the same names, and what the views say."""
         train, takes_spaces = self.scene.train, get_field(config.field).takes_spaces
         space: SpaceName = space_for(train) if takes_spaces else "box"
@@ -200,7 +203,7 @@ class ViewsKind(Kind[AskedViews]):
             raise UsageError(f"--{self.name} {self.source}: {error}") from None
 
     def build(
-        self, name: FitName, config: AskedViews, generator: torch.Generator
+        self, name: FitName, config: ViewsConfig, generator: torch.Generator
     ) -> tuple[nn.Module, FieldOptions]:
         """A field and its renderer."""
         field = self._field(name, config)
@@ -208,11 +211,11 @@ class ViewsKind(Kind[AskedViews]):
             hull = self._hull if field.has_hull else None
         return make_renderer(field, self.scene.train, hull=hull), field
 
-    def _dtype(self, config: AskedViews) -> torch.dtype:
+    def _dtype(self, config: ViewsConfig) -> torch.dtype:
         """Type that fields are trained and rendered in."""
         return precision_for(config.precision, torch.device(config.device), is_small=False)
 
-    def problem(self, model: nn.Module, description: FieldOptions, config: AskedViews) -> Problem:
+    def problem(self, model: nn.Module, description: FieldOptions, config: ViewsConfig) -> Problem:
         """Batches of rays of all training views."""
         device, renderer = torch.device(config.device), cast(Renderer, model)
         background = cast(Background, config.background)
@@ -259,7 +262,7 @@ class ViewsKind(Kind[AskedViews]):
             },
         )
 
-    def evaluate(self, fit: Fit[AskedViews]) -> Evaluation:
+    def evaluate(self, fit: Fit[ViewsConfig]) -> Evaluation:
         """Mean PSNR and SSIM of the test views, the views with their depths, and a turntable.
 
         Views are rendered in the precision of the training.
@@ -304,7 +307,7 @@ class ViewsKind(Kind[AskedViews]):
             },
         )
 
-    def blocks_of_best(self, name: FitName, path: Path, config: AskedViews) -> Sequence[Block]:
+    def blocks_of_best(self, name: FitName, path: Path, config: ViewsConfig) -> Sequence[Block]:
         """The field on a grid, to be orbited: it takes as long as a short fit."""
         if not config.turntable:
             return ()
@@ -316,7 +319,7 @@ class ViewsKind(Kind[AskedViews]):
             sum_up(bar, f"{bar.format_dict['elapsed']:.1f} s")
         return (volume,)
 
-    def _turntable(self, fit: Fit[AskedViews], found: Tensor, gray: float) -> Video:
+    def _turntable(self, fit: Fit[ViewsConfig], found: Tensor, gray: float) -> Video:
         """An orbit around the scene."""
         poses = orbit_poses(found, fit.config.turntable)
         camera, frames = self.scene.train.cameras[0], []
@@ -332,7 +335,7 @@ class ViewsKind(Kind[AskedViews]):
             sum_up(bar)
         return Video("Turntable", torch.stack(frames), rate=max(5, len(frames) // 3))
 
-    def notes(self, results: Sequence[Result], config: AskedViews) -> Iterator[str | Doubt]:
+    def notes(self, results: Sequence[Result], config: ViewsConfig) -> Iterator[str | Doubt]:
         """Say how far poses were off, how test views are placed, and name fits without effect."""
         if config.refine_poses or config.disturb_poses:
             yield from notes_on_poses(results, self.scene.train.world_from_camera, self.given_poses)
@@ -386,7 +389,7 @@ class ViewsKind(Kind[AskedViews]):
         return Exportable(fit.field, inputs, ["density", "rgb"])
 
 
-class SceneKind(ViewsKind[SceneOptions]):
+class SceneKind(ViewsKind[SceneConfig]):
     """A folder of posed images, or a built-in scene."""
 
     name = "scene"
