@@ -14,7 +14,7 @@ from nerf_posenc import __version__
 from nerf_posenc.training.devices import keep_freed_memory
 from nerf_posenc_app.command_line import HELP, read
 from nerf_posenc_app.commands import COMMANDS, COMPANION
-from nerf_posenc_app.kinds import KINDS, options_of_kinds, require_installed, with_data
+from nerf_posenc_app.kinds import KINDS, named_kinds, options_of_kinds, require_installed, with_data
 from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import PROGRAM, CommonOptions, UsageError, command_words, require
 from nerf_posenc_app.own_encodings import with_own_encodings
@@ -40,7 +40,7 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
     """
     given = [argument.split("=")[0] for argument in arguments]
     words = set(given)
-    chosen = [name for name in KINDS if f"--{name}" in words]
+    chosen = named_kinds(word[2:] for word in sorted(words) if word.startswith("--"))
     if len(chosen) > 1:
         names = " and ".join(f"--{name}" for name in chosen)
         raise UsageError(f"{names} exclude each other; give one of them")

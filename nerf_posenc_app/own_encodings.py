@@ -8,6 +8,7 @@ import ast
 import hashlib
 import inspect
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -142,8 +143,8 @@ def require_same_files(saved: Mapping[str, OwnFile], given: Iterable[str], run: 
             )
         if name not in files:
             raise UsageError(
-                f"{run}: its encoding {name} is code, which runs only if you name it: add "
-                f"--encodings {file.path}:{name}"
+                f"{run}: its encoding {name} is code, which runs only if you name it: if you trust "
+                f"it, add --encodings {shlex.quote(f'{file.path}:{name}')}"
             )
         if files[name].digest != file.digest:
             raise UsageError(
@@ -221,7 +222,7 @@ def _values(own: OwnEncoding, given: str) -> bytes:
                 )
             else:
                 return bytes(bytes_of(values.detach().cpu().contiguous()))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             problems.append(f"{type(error).__name__}: {error}")
     failure = "encodes no coordinates"
     if own.recipe is None:

@@ -86,11 +86,11 @@ class PluginTable(MutableMapping[str, Value]):
             try:
                 loaded = point.load()
                 value = cast(Value, loaded) if self._accept is None else self._accept(loaded)
-            except (ImportError, AttributeError, TypeError) as error:
+            except (Exception, SystemExit) as error:
+                # Importing it runs foreign code, which may raise anything.
                 of = f" of {point.dist.name}" if point.dist is not None else ""
-                raise PluginError(f"{name} ({point.value}{of}) cannot be used: {error}") from (
-                    error
-                )
+                what = str(error) if isinstance(error, ImportError | TypeError) else repr(error)
+                raise PluginError(f"{name} ({point.value}{of}) cannot be used: {what}") from error
         self._values[name] = value
         return value
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import torch
 
 from nerf_posenc_app.data.errors import SceneError
-from nerf_posenc_app.kinds import KINDS, options_of_kinds, require_installed, with_data
+from nerf_posenc_app.kinds import KINDS, named_kinds, options_of_kinds, require_installed, with_data
 from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import CommonOptions, UsageError, from_values
 from nerf_posenc_app.own_encodings import of_class, with_own_encodings
@@ -161,7 +161,7 @@ def _options(given: Mapping[str, Any]) -> tuple[type[Kind[Any]], CommonOptions]:
     """Kind of the data, and its options, checked."""
     for name in given:
         require_installed(name)
-    chosen = [name for name in given if name in KINDS]
+    chosen = named_kinds(given)
     if len(chosen) != 1:
         raise UsageError(f"fit needs data: give one of {', '.join(KINDS)}, as in fit(image=pixels)")
     if given[chosen[0]] is None:

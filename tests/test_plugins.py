@@ -1,6 +1,7 @@
 """Tables that other distributions add rows to."""
 
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,6 +47,31 @@ def test_a_row_of_another_type_is_refused(
     monkeypatch.setitem(table._values, "wrong", EntryPoint("wrong", "math:pi", table.group))
     with pytest.raises(PluginError, match=r"wrong \(math:pi\) cannot be used: .* not 3.14"):
         table["wrong"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["raise ValueError('bad\x1b[31m')", "import sys; sys.exit(3)", "1 +", "class Kind: pass"],,
+)
+def test_a_broken_distribution_breaks_nothing_but_itself(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken_kind.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    # Named like an option of the program, which stays what it is.
+    for name in ("ramp", "out"):
+        point = EntryPoint(name, "broken_kind:Kind", "nerf_posenc.kinds")
+        monkeypatch.setitem(KINDS._values, name, point)
+    assert train_fit.main(["--help"]) == 0
+    assert "ramp (broken_kind:Kind) cannot be used" in capsys.readouterr().out
+    assert train_fit.main(["--image", "cat", "--bandz", "3"]) == 2
+    assert "did you mean --bands" in capsys.readouterr().err
+    assert train_fit.main(["--ramp", "8"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("train_fit.py: error: ramp (broken_kind:Kind) cannot be used")
+    assert "\x1b" not in error
+    few = ["--size", "8", "--steps", "1", "--width", "8", "--depth", "1", "--quiet"]
+    assert train_fit.main(["--image", "cat", *few, "--out", str(tmp_path / "run")]) == 0
 
 
 def test_rows_are_added_and_removed_in_python(monkeypatch: pytest.MonkeyPatch) -> None:

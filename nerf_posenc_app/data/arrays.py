@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+# Most values of an array: 4 GB in float32, as of an image of 333 megapixels.
+_MOST_VALUES = 1_000_000_000
+
+
 def record_in_memory(pixels: Any, *, is_light: bool = False) -> Decoded:
     """Take an array or a tensor for what a file of an image holds.
 
@@ -30,7 +35,8 @@ def record_in_memory(pixels: Any, *, is_light: bool = False) -> Decoded:
         SceneError: If they are of another shape or type, negative, not finite, or above 1 without
             being light.
     """
-    mode = getattr(pixels, "mode", None)
+    # A file that NumPy maps has a mode too.
+    mode = None if isinstance(pixels, np.ndarray) else getattr(pixels, "mode", None)
     if isinstance(mode, str) and mode not in ("1", "L", "I;16", "F", "RGB", "RGBA"):
         raise SceneError(f"an image of Pillow must be converted to RGB first; its mode is {mode}")
     array = numbers(pixels, "an image")
@@ -65,6 +71,11 @@ def record_in_memory(pixels: Any, *, is_light: bool = False) -> Decoded:
         ~is_missing if is_missing is not None and is_missing.any() else None,
         is_light,
     )
+
+
+def _count(data: Any) -> int:
+    """Values of an array, also of one that repeats the same memory."""
+    return math.prod(getattr(data, "shape", ()))
 
 
 def _cure_of_shape(shape: Sequence[int]) -> str:
@@ -122,12 +133,16 @@ def numbers(data: Any, name: str) -> npt.NDArray[Any]:
         SceneError: If they are no numbers, naming what they are for.
     """
     try:
+        if isinstance(data, np.ma.MaskedArray):
+            raise TypeError("a masked array is given as its data, and a mask of what is kept")
+        if data is not None and (count := _count(data)) > _MOST_VALUES:
+            raise ValueError(f"it has {count:,} values, more than {_MOST_VALUES:,}")
         if isinstance(data, torch.Tensor):
             # NumPy has no bfloat16.
             data = data.detach().float() if data.dtype == torch.bfloat16 else data.detach()
             data = data.cpu().resolve_neg().resolve_conj().numpy()
         array = np.asarray(data)
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, RuntimeError, MemoryError) as error:
         raise SceneError(f"{name} must be a path or numbers; {error}") from None
     if array.dtype.kind not in "fiub" or array.size == 0:
         raise SceneError(f"{name} must be a path or numbers; got {array.dtype} {array.shape}")

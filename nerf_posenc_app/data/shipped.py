@@ -4,14 +4,18 @@ A Python file makes data by a function with the name of the kind: `image(size)` 
 `fit(image=...)` takes, `scene(size)` views. Its default size is used if none is asked for.
 """
 
+import contextlib
 import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from nerf_posenc_app.data.errors import SceneError
 
+# Most bytes of a file of code.
+_MOST_BYTES = 10_000_000
 _ROOT = Path(__file__).parents[1]
 # A wheel has the folder inside the package, a clone beside it.
 FOLDER = _ROOT / "scenes" if (_ROOT / "scenes").is_dir() else _ROOT.parent / "scenes"
@@ -58,10 +62,10 @@ def module_of(file: Path, name: str | None = None) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     # Dataclasses look up the names of their annotations here.
     sys.modules[name] = module
-    try:
+    with _named_errors(file):
+        if file.stat().st_size > _MOST_BYTES:
+            raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise SceneError(f"{file}: {type(error).__name__}: {error}") from error
     return module
 
 
@@ -79,7 +83,14 @@ def made_by(file: Path, kind: str, size: int | None = None) -> Any:
     make = getattr(module_of(file), kind, None)
     if not callable(make):
         raise SceneError(f"{file} has no function {kind}(size), which makes the {kind}")
-    try:
+    with _named_errors(file):
         return make() if size is None else make(size)
-    except Exception as error:
+
+
+@contextlib.contextmanager
+def _named_errors(file: Path) -> Iterator[None]:
+    """Raise whatever foreign code raises, also to end Python, as an error that names its file."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
         raise SceneError(f"{file}: {type(error).__name__}: {error}") from error

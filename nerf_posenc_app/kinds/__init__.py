@@ -5,6 +5,7 @@ option that chooses it, its value a class derived from `Kind`.
 """
 
 import contextlib
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,25 +14,23 @@ from nerf_posenc_app.data.errors import SceneError
 from nerf_posenc_app.data.shipped import made_by
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.kind import Kind
-from nerf_posenc_app.options import CommonOptions, UsageError
+from nerf_posenc_app.options import CommonOptions, UsageError, option_names
 from nerf_posenc_app.plugins import PluginError, PluginTable, how_to_install
 
 
 def _as_kind(value: Any) -> type[Kind[Any]]:
-    if isinstance(value, type) and issubclass(value, Kind):
+    if isinstance(value, type) and issubclass(value, Kind) and hasattr(value, "Options"):
         return value
-    raise TypeError(f"a kind is a class derived from Kind, not {value}")
+    raise TypeError(f"a kind is a class derived from Kind, with Options, not {value}")
 
 
-KINDS: PluginTable[type[Kind[Any]]] = PluginTable(
-    "nerf_posenc.kinds",
-    {
-        "image": "nerf_posenc_app.kinds.image.image:ImageKind",
-        "scene": "nerf_posenc_app.kinds.scene.scene:SceneKind",
-        "sequence": "nerf_posenc_app.kinds.sequence:SequenceKind",
-    },
-    accept=_as_kind,
-)
+_OWN = {
+    "image": "nerf_posenc_app.kinds.image.image:ImageKind",
+    "scene": "nerf_posenc_app.kinds.scene.scene:SceneKind",
+    "sequence": "nerf_posenc_app.kinds.sequence:SequenceKind",
+}
+
+KINDS: PluginTable[type[Kind[Any]]] = PluginTable("nerf_posenc.kinds", _OWN, accept=_as_kind)
 """Kinds by name, imported when they are named; the first is that of a command line that names none.
 """
 
@@ -48,6 +47,18 @@ def require_installed(name: str) -> None:
     if name in COMPANION and name not in KINDS:
         install = how_to_install(companion=True)
         raise UsageError(f"--{name} is a kind of data of nerf-posenc-more: {install}")
+
+
+def named_kinds(options: Iterable[str]) -> list[str]:
+    """Kinds that some options choose, such as ``image``.
+
+    An option of this project stays what it is if another distribution has a kind of its name.
+    """
+    named = [name for name in options if name in KINDS]
+    if {*named} <= {*_OWN, *COMPANION}:
+        return named
+    ours = {option for name in _OWN for option in option_names(KINDS[name].Options)}
+    return [name for name in named if name in _OWN or f"--{name}" not in ours]
 
 
 def options_of_kinds() -> dict[str, type[CommonOptions]]:

@@ -26,7 +26,7 @@ from nerf_posenc.radiance import Camera, Views
 from nerf_posenc.radiance.views import SurfacePoints
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc_app import FittedRun, fit
-from nerf_posenc_app.data import open_image, open_scene
+from nerf_posenc_app.data import SceneError, open_image, open_scene
 from nerf_posenc_app.data.formulas.quadrature import hemisphere_poses
 from nerf_posenc_app.data.image_files import image_in_memory
 from nerf_posenc_app.data.scene_files import scene_in_memory
@@ -378,6 +378,25 @@ def test_modes_that_a_notebook_has_set_change_nothing(
             fit(image=pixels, out="dtype", **arguments)
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+def test_mapped_arrays_are_images_and_masked_ones_are_refused(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).random((6, 9, 3))
+    expected = image_in_memory(values.astype(np.float32)).pixels
+    for dtype in (np.float64, ">f8", "<f4"):
+        np.save(tmp_path / "a.npy", values.astype(dtype))
+        mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
+        for image in (image_in_memory(mapped), open_image(str(tmp_path / "a.npy"))):
+            torch.testing.assert_close(image.pixels, expected)
+    np.save(tmp_path / "b.npy", values > 0.5)
+    assert torch.equal(
+        open_image(str(tmp_path / "b.npy")).pixels, image_in_memory(values > 0.5).pixels
+    )
+    masked = np.ma.MaskedArray(values, values > 0.5)
+    with pytest.raises(SceneError, match="given as its data, and a mask of what is kept"):
+        image_in_memory(masked)
+    with pytest.raises(SceneError, match="10,800,000,000 values, more than"):
+        image_in_memory(np.broadcast_to(np.float32(0), (60000, 60000, 3)))
 
 
 @pytest.mark.parametrize(

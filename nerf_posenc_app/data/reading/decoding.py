@@ -341,15 +341,15 @@ def _read_png16(path: Path) -> tuple[PixelArray, int]:
 def _read_npy(path: Path, max_pixels: int) -> PixelArray:
     """An array ``(height, width)`` or ``(height, width, channels)`` written by ``numpy.save``."""
     array = np.load(path, mmap_mode="r", allow_pickle=False)
-    is_integer = array.dtype in (np.uint8, np.uint16)
-    is_known = is_integer or (array.dtype.kind == "f" and array.dtype.itemsize <= 4)
-    if array.ndim not in (2, 3) or not is_known:
+    dtype = array.dtype.newbyteorder("=")
+    if array.ndim not in (2, 3) or (dtype.kind not in "fb" and dtype not in (np.uint8, np.uint16)):
         raise SceneError(
             f"{path} must be an array (height, width) or (height, width, 3 or 4) of uint8, uint16 "
-            f"or float32; it is {array.dtype} {array.shape}"
+            f"or floating-point numbers; it is {array.dtype} {array.shape}"
         )
     _require_size(array.shape[1], array.shape[0], max_pixels, path)
-    return np.array(array)
+    # Numbers of 64 bits, and truth values, count as float32.
+    return np.array(array, np.float32 if dtype.kind == "b" or dtype.itemsize > 4 else dtype)
 
 
 def _read_ppm(path: Path, header: re.Match[bytes], max_pixels: int) -> PixelArray:
