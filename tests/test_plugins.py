@@ -51,7 +51,7 @@ def test_a_row_of_another_type_is_refused(
 
 @pytest.mark.parametrize(
     "text",
-    ["raise ValueError('bad\x1b[31m')", "import sys; sys.exit(3)", "1 +", "class Kind: pass"],,
+    ["raise ValueError('bad\x1b[31m')", "import sys; sys.exit(3)", "1 +", "class Kind: pass"],
 )
 def test_a_broken_distribution_breaks_nothing_but_itself(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
