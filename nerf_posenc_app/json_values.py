@@ -32,17 +32,18 @@ class JsonTypeError(ValueError):
 
 def as_json(value: Any) -> Any:
     """Plain containers that JSON takes: infinite numbers become strings, and NaN becomes null."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: as_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): as_json(item) for key, item in value.items()}
+    special = {"NaN": None, "Infinity": "inf", "-Infinity": "-inf"}
+    return json.loads(json.dumps(value, default=_as_plain), parse_constant=special.get)
+
+
+def _as_plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if hasattr(value, "tolist"):
-        return as_json(value.tolist())
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [as_json(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
-    return value if isinstance(value, str | int | float | None) else str(value)
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, Sequence) else str(value)
 
 
 def read_json(file: Path) -> Any:
@@ -164,13 +165,3 @@ def _checked(value: Any, is_valid: bool, expected: str, name: str) -> Any:
     if not is_valid:
         raise JsonTypeError(name, expected, value)
     return value
-
-
-def file_name(value: str, name: str) -> str:
-    """Check that a text is the plain name of a file without a folder.
-
-    Raises:
-        ValueError: If it could lead elsewhere.
-    """
-    is_plain = bool(value.strip(". ")) and not set(value) & set("/\\:\0") and value.isprintable()
-    return str(_checked(value, is_plain and len(value) <= 200, "the plain name of a file", name))

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -161,10 +161,10 @@ def _begin(prepared: Run) -> None:
         UsageError: If the folder cannot be written, or the data or the configuration has changed.
     """
     context, folder, kind = prepared.context, prepared.folder, prepared.kind
-    config = as_json(asdict(prepared.config))
+    config = as_json(prepared.config)
     state = RunState(
         kind=kind.name,
-        options=as_json(asdict(prepared.options)),
+        options=as_json(prepared.options),
         in_memory=list(prepared.options.in_memory()),
         own_encodings=own_files(prepared.config.encodings),
         command=context.command,

@@ -106,13 +106,8 @@ class Run:
 
     def fit_file(self, name: FitName) -> FitFile:
         """Where a fit is saved."""
-        about = {
-            "name": self.kind.title,
-            "config": as_json(asdict(self.config)),
-            "versions": versions(),
-        }
         path, token = self.folder.fit_path(name), self.folder.token
-        return FitFile(path, seconds=self.config.save_every, about=about, token=token)
+        return FitFile(path, seconds=self.config.save_every, token=token)
 
     def names_to_fit(self) -> Iterator[FitName]:
         """Names of the fits; those that were complete before are only evaluated, and come last."""

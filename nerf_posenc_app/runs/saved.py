@@ -22,7 +22,7 @@ from nerf_posenc.training.checkpoints import (
     save_checkpoint,
     write_text,
 )
-from nerf_posenc_app.json_values import as_json, file_name, from_json, read_json
+from nerf_posenc_app.json_values import as_json, from_json, read_json
 from nerf_posenc_app.options import PROGRAM
 from nerf_posenc_app.own_encodings import OwnFile
 from nerf_posenc_app.report.images import read_run_image
@@ -128,7 +128,6 @@ class FitFile:
     Args:
         path: file of the checkpoint; its folder exists.
         seconds: time between two saves.
-        about: description of the run, saved with the fit.
         token: part of the names of files in progress, which only their run knows.
     """
 
@@ -137,11 +136,10 @@ class FitFile:
         path: Path,
         *,
         seconds: float = 60.0,
-        about: Mapping[str, Any] | None = None,
         token: str = "",
     ) -> None:
         self.path, self.seconds = path, seconds
-        self._about, self._token = about or {}, token
+        self._token = token
         self._saved_at = time.monotonic()
         self._has_warned = False
 
@@ -186,7 +184,7 @@ class FitFile:
             SaveError: If it cannot be written; what was saved before is kept.
         """
         try:
-            save_checkpoint(self.path, {**values, "run": self._about}, token=self._token)
+            save_checkpoint(self.path, values, token=self._token)
         except OSError as error:
             reason = error.strerror or error
             raise SaveError(f"cannot write {self.path}: {reason}") from None
@@ -379,8 +377,6 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
         raise ValueError(f"a fit has no {run.measures[0].name}")
     swept = read(dict[str, float], "swept", {})
     name = FitName(read(str, "encoding"), next(iter(swept.items()), None))
-    # The stem becomes part of file names.
-    file_name(name.stem, "encoding")
     return Result(
         name=name,
         parameters=read(int, "parameters"),
