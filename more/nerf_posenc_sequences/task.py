@@ -56,7 +56,6 @@ class TaskKind(Kind[TaskOptions]):
 
     name = "task"
     Options = TaskOptions
-    repeats_itself = True
 
     def __init__(self, options: TaskOptions, system: System | None = None) -> None:
         try:
@@ -100,6 +99,10 @@ class TaskKind(Kind[TaskOptions]):
             lr=options.lr or defaults.lr,
             precision="float32" if options.precision == "auto" else options.precision,
         )
+
+    def fit_names(self, config: TaskOptions) -> Sequence[FitName]:
+        """One fit for each encoding, with all seeds at once."""
+        return [FitName(encoding) for encoding in config.encodings]
 
     def references(self, config: TaskOptions) -> Mapping[str, Callable[[], Result]]:
         """Scores of a guess."""

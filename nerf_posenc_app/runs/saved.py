@@ -131,13 +131,7 @@ class FitFile:
         token: part of the names of files in progress, which only their run knows.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        seconds: float = 60.0,
-        token: str = "",
-    ) -> None:
+    def __init__(self, path: Path, *, seconds: float = 60.0, token: str = "") -> None:
         self.path, self.seconds = path, seconds
         self._token = token
         self._saved_at = time.monotonic()
