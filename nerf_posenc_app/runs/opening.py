@@ -145,12 +145,13 @@ def _begin(prepared: Run) -> None:
                 "a new run"
             )
         # The data may be found under another path now.
-        for name in state.config.keys() - {kind.name, *file_options(kind.Options)}:
-            if before.config.get(name) != state.config[name]:
+        files = {kind.name, *file_options(kind.Options)}
+        for name, value in state.config.items():
+            if name not in files and before.config.get(name) != value:
                 raise UsageError(
                     f"--resume {folder.path}: the run had {name} {before.config.get(name)!r:.200} "
-                    f"and would now have {state.config[name]}; resume it on the kind of device "
-                    "that it was started on (--device)"
+                    f"and would now have {value}; resume it on the kind of device that it was "
+                    "started on (--device)"
                 )
         changed = [
             f"{name} {before.versions[name]}, now {value}"

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from nerf_posenc.images import to_eight_bits
 from nerf_posenc.networks import num_parameters
-from nerf_posenc.training.checkpoints import CheckpointError
+from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
 from nerf_posenc.training.loop import FitState, TakeStep, Training, captured_step, predictor
 from nerf_posenc_app.kinds.kind import Fit, Kind, Problem
 from nerf_posenc_app.options import CommonOptions
@@ -84,7 +84,6 @@ def training(
     was_complete = fit.state.is_complete
     with session.bar, stop.training():
         yield session
-        session.save_part()
         if not was_complete:
             # Inside the fit, so that a signal at the last step does not lose it.
             session.finish()
@@ -238,7 +237,12 @@ class Session:
             self._fit.snapshots.append(Snapshot(self._state.step, score, images))
 
     def finish(self) -> None:
-        """Give the model its averaged weights, take the last snapshot, save a complete fit."""
+        """Give the model its averaged weights, and take the last snapshot.
+
+        A fit that ended early is saved before that, to be continued, and a complete one after it.
+        """
+        if not self._state.is_complete:
+            self.save()
         if self._average is not None:
             self._fit.model.load_state_dict(self._average.module.state_dict())
             if self._fit.snapshots and self._fit.snapshots[-1].step == self._state.step:
@@ -254,11 +258,6 @@ class Session:
         """Save a fit in progress if the last save was long enough ago."""
         if self._file is not None and not self._state.is_complete:
             self._file.write_if_due(self.values)
-
-    def save_part(self) -> None:
-        """Save a fit that ended early."""
-        if not self._state.is_complete:
-            self.save()
 
     def save(self) -> None:
         """Save the fit.
@@ -296,9 +295,9 @@ class Session:
             CheckpointError: If it is of another fit, or not complete.
         """
         file = self._file
-        saved = None if file is None else file.read()
-        if saved is None:
+        if file is None or not file.path.exists():
             return
+        saved = load_checkpoint(file.path)
         try:
             self._state.load_state_dict(saved["fit"])
             if self._average is not None and saved["ema"] is not None:
@@ -306,8 +305,7 @@ class Session:
             self._restore_snapshots(saved["snapshots"])
         except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, IndexError) as error:
             reason = " ".join(str(error).split())
-            path = "the fit" if file is None else file.path
-            raise CheckpointError(f"{path} cannot be resumed: {reason}") from None
+            raise CheckpointError(f"{file.path} cannot be resumed: {reason}") from None
 
     def _restore_snapshots(self, saved: Sequence[Mapping[str, Any]]) -> None:
         self._fit.snapshots[:] = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.names import FitName
@@ -30,7 +30,8 @@ class Snapshot:
     images: Sequence[Float[Tensor, "_height _width 3"]]
 
 
-class Point(NamedTuple):
+@dataclass(frozen=True)
+class Point:
     """One point of a training curve.
 
     Attributes:
