@@ -9,7 +9,6 @@ import contextlib
 import json
 import math
 import os
-import re
 import secrets
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +48,7 @@ def save_checkpoint(path: Path, values: Mapping[str, Any], *, token: str = "") -
         TypeError: If a value is of another type.
         ValueError: If a number is not finite.
     """
-    safetensors_torch = _import_safetensors().torch
+    safetensors = _import_safetensors()
     tensors: dict[str, Tensor] = {}
     content = json.dumps(_pack(values, "", tensors), allow_nan=False)
     metadata = {
@@ -59,24 +58,15 @@ def save_checkpoint(path: Path, values: Mapping[str, Any], *, token: str = "") -
         "crc32": str(_checksum(content, tensors)),
     }
     with replacing(path, token=token) as partial:
-        mode = partial.stat().st_mode
-        try:
-            safetensors_torch.save_file(tensors, str(partial), metadata)
-        except _import_safetensors().SafetensorError as error:
-            raise _os_error(error) from None
-        # safetensors would let the owner alone read it.
-        with contextlib.suppress(PermissionError):  # Of file systems without permissions.
-            partial.chmod(mode)
+        # Not by `save_file`, whose errors have no number and whose files the owner alone may read.
+        partial.write_bytes(safetensors.torch.save(tensors, metadata))
 
 
-def load_checkpoint(
-    path: Path, *, device: torch.device | str = "cpu", with_tensors: bool = True
-) -> dict[str, Any]:
+def load_checkpoint(path: Path, *, with_tensors: bool = True) -> dict[str, Any]:
     """Read a checkpoint.
 
     Args:
         path: file written by `save_checkpoint`.
-        device: device that the tensors are put on.
         with_tensors: False reads the rest alone, with None for each tensor, and checks no checksum.
 
     Returns:
@@ -91,32 +81,31 @@ def load_checkpoint(
     safetensors = _import_safetensors()
     if not path.is_file():
         raise FileNotFoundError(f"there is no checkpoint at {path}")
-    is_sparse = path.stat().st_size > 2 * _allocated(path) + _MAX_HOLE
-    if is_sparse:
-        raise CheckpointError(
-            f"{path} is not a checkpoint, or is damaged: most of it is an empty hole"
-        )
+    damaged = f"{path} is not a checkpoint, or is damaged"
+    status = path.stat()
+    # In units of 512 bytes whatever the file system (POSIX, sys/stat.h); Windows has none.
+    if status.st_size > 1024 * getattr(status, "st_blocks", status.st_size) + _MAX_HOLE:
+        raise CheckpointError(f"{damaged}: most of it is an empty hole")
     with path.open("rb") as stream:
         if int.from_bytes(stream.read(8), "little") > _MAX_HEADER:
-            raise CheckpointError(
-                f"{path} is not a checkpoint, or is damaged: its header is too long"
-            )
+            raise CheckpointError(f"{damaged}: its header is too long")
     try:
         with safetensors.safe_open(str(path), framework="pt", device="cpu") as file:
             metadata = file.metadata() or {}
             _require_format(path, metadata)
-            names = list(file.keys())
-            tensors = {name: file.get_tensor(name) for name in names} if with_tensors else {}
+            tensors = {
+                name: file.get_tensor(name) if with_tensors else None for name in file.keys()
+            }
     except safetensors.SafetensorError as error:
-        raise CheckpointError(f"{path} is not a checkpoint, or is damaged: {error}") from None
+        raise CheckpointError(f"{damaged}: {error}") from None
     content = metadata.get("content", "")
     if with_tensors and metadata.get("crc32") != str(_checksum(content, tensors)):
         raise CheckpointError(f"{path} is damaged: its checksum does not match its content")
-    moved = {name: tensor.to(device) for name, tensor in tensors.items()}
     try:
-        values = _unpack(json.loads(content), moved if with_tensors else dict.fromkeys(names))
+        values = _unpack(json.loads(content), tensors)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise CheckpointError(f"{path} is damaged: {_reason(error)}") from None
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise CheckpointError(f"{path} is damaged: {reason}") from None
     if not isinstance(values, dict):
         raise CheckpointError(f"{path} is damaged: it does not contain a mapping")
     return values
@@ -173,13 +162,6 @@ def synchronize(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _allocated(path: Path) -> int:
-    """Bytes that a file takes on the disk; its size where the system does not say."""
-    status = path.stat()
-    # In units of 512 bytes whatever the file system (POSIX, sys/stat.h); Windows has none.
-    return 512 * status.st_blocks if hasattr(status, "st_blocks") else status.st_size
 
 
 def _import_safetensors() -> Any:
@@ -253,15 +235,3 @@ def _unpack(value: Any, tensors: Mapping[str, Tensor | None]) -> Any:
     if "tensor" in value:
         return tensors[value["tensor"]]
     return {key: _unpack(item, tensors) for key, item in value["items"]}
-
-
-def _os_error(error: Exception) -> OSError:
-    """The system's error within one of safetensors."""
-    number = re.search(r"os error (\d+)", str(error))
-    if number is None:
-        return OSError(_reason(error))
-    return OSError(int(number[1]), os.strerror(int(number[1])))
-
-
-def _reason(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

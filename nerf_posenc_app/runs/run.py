@@ -9,7 +9,7 @@ import sys
 import webbrowser
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -255,14 +255,7 @@ class Run:
         )
         with self.folder.publishing() as folder:
             # The scores are written first; the report and its images can be made again from them.
-            write_metrics(
-                folder / METRICS,
-                about.run,
-                all_results,
-                measures=measures,
-                training=about.training,
-                finding=finding,
-            )
+            write_metrics(folder / METRICS, about, all_results)
             figures = config.figures
             notes += write_report(
                 folder, about, all_results, self.originals, figures=figures, report=REPORT
@@ -319,7 +312,7 @@ def _run_details(prepared: Run) -> dict[str, Any]:
     kind, config = prepared.kind, replace(prepared.config, out=prepared.folder.path)
     details = {
         "command": prepared.context.command,
-        "config": asdict(config),
+        "config": config,
         "all_fits": [str(name) for name in prepared.names],
         "data": {
             "kind": kind.name,

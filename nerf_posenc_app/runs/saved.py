@@ -21,7 +21,7 @@ from nerf_posenc_app.json_values import as_json, from_json, read_json
 from nerf_posenc_app.options import PROGRAM
 from nerf_posenc_app.own_encodings import OwnFile
 from nerf_posenc_app.report.images import read_run_image, run_file
-from nerf_posenc_app.report.page import SECTIONS
+from nerf_posenc_app.report.page import SECTIONS, About
 from nerf_posenc_app.report.tables import PER_FIT, gain
 from nerf_posenc_app.terminal import print_to_stderr
 from nerf_posenc_app.values.blocks import Block, Video, View
@@ -231,26 +231,15 @@ class Metrics:
         return {fit.label: fit for fit in fits if fit.is_complete}
 
 
-def write_metrics(
-    path: Path,
-    run: Mapping[str, Any],
-    results: Sequence[Result],
-    *,
-    measures: Sequence[Measure],
-    training: Measure,
-    finding: Finding | None = None,
-) -> None:
+def write_metrics(path: Path, about: About, results: Sequence[Result]) -> None:
     """Write all results, their histories and the description of the run as JSON.
 
     Args:
         path: file to write.
-        run: configuration and versions that reproduce the run.
+        about: configuration and versions that reproduce the run, its measures and its finding.
         results: the fits and references.
-        measures: columns of the table.
-        training: measure of the training curves.
-        finding: best fit of the run, its verdict and its qualifications.
     """
-    first = measures[0]
+    measures, training, first = about.measures, about.training, about.measures[0]
     gain_name = "gain_db" if first.name.endswith("_db") else "gain"
     fits = [
         {
@@ -286,11 +275,11 @@ def write_metrics(
     values = {
         "format": FORMAT,
         "version": VERSION,
-        **run,
+        **about.run,
         "training": training,
         "definitions": definitions,
         "measures": measures,
-        "finding": finding,
+        "finding": about.finding,
         "fits": fits,
     }
     text = json.dumps(as_json(values), indent=2, allow_nan=False)

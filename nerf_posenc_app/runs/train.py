@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-from tqdm import tqdm
 
 from nerf_posenc.images import to_eight_bits
 from nerf_posenc.networks import num_parameters
@@ -132,13 +131,6 @@ def _training_of(fit: Fit[Any]) -> dict[str, Any]:
     }
 
 
-def _bar(name: str, state: FitState, *, quiet: bool) -> "tqdm[Any]":
-    """Progress bar of a fit: of its steps, or of its seconds."""
-    limit = state.limit_seconds
-    total, unit = (state.num_steps, "step") if limit is None else (math.ceil(limit), "s")
-    return progress_bar(name, total, unit, initial=_done(state), quiet=quiet)
-
-
 def _done(state: FitState) -> int:
     """Steps taken, or full seconds of a fit whose length is given in seconds."""
     limit = state.limit_seconds
@@ -186,7 +178,11 @@ class Session:
         if problem.ema_decay is not None:
             average = get_ema_multi_avg_fn(problem.ema_decay)
             self._average = AveragedModel(fit.model, multi_avg_fn=average)
-        self.bar = _bar(str(fit.name), state, quiet=config.quiet)
+        limit = state.limit_seconds
+        total, unit = (state.num_steps, "step") if limit is None else (math.ceil(limit), "s")
+        self.bar = progress_bar(
+            str(fit.name), total, unit, initial=_done(state), quiet=config.quiet
+        )
         self.predict = predictor(
             fit.model,
             problem.forward,
@@ -217,18 +213,13 @@ class Session:
         text = score.measure.sentence(score.score_from_loss(state.history[-1].loss))
         self.bar.set_postfix_str(f"batches {text}", refresh=False)
         self.bar.update(_done(state) - self.bar.n)
-        self.take_snapshot_if_due()
-        for show in self._watchers:
-            show(str(self._fit.name), state, self._problem)
-        self.save_if_due()
-
-    def take_snapshot_if_due(self) -> None:
-        """Take a snapshot if the fit has come far enough."""
-        state = self._state
         at = state.step if state.limit_seconds is None else state.seconds
         if self._due and at >= self._due[0]:
             self._take_snapshot()
             self._due = [due for due in self._due if due > at]
+        for show in self._watchers:
+            show(str(self._fit.name), state, self._problem)
+        self.save_if_due()
 
     def _take_snapshot(self) -> None:
         images = list(self._problem.preview())
