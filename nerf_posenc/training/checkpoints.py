@@ -9,6 +9,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import secrets
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +49,7 @@ def save_checkpoint(path: Path, values: Mapping[str, Any], *, token: str = "") -
         TypeError: If a value is of another type.
         ValueError: If a number is not finite.
     """
-    safetensors = _import_safetensors()
+    safetensors_torch = _import_safetensors().torch
     tensors: dict[str, Tensor] = {}
     content = json.dumps(_pack(values, "", tensors), allow_nan=False)
     metadata = {
@@ -58,8 +59,14 @@ def save_checkpoint(path: Path, values: Mapping[str, Any], *, token: str = "") -
         "crc32": str(_checksum(content, tensors)),
     }
     with replacing(path, token=token) as partial:
-        # Not by `save_file`, whose errors have no number and whose files the owner alone may read.
-        partial.write_bytes(safetensors.torch.save(tensors, metadata))
+        mode = partial.stat().st_mode
+        try:
+            safetensors_torch.save_file(tensors, str(partial), metadata)
+        except _import_safetensors().SafetensorError as error:
+            raise _os_error(error) from None
+        # safetensors would let the owner alone read it.
+        with contextlib.suppress(PermissionError):  # Of file systems without permissions.
+            partial.chmod(mode)
 
 
 def load_checkpoint(path: Path, *, with_tensors: bool = True) -> dict[str, Any]:
@@ -93,9 +100,9 @@ def load_checkpoint(path: Path, *, with_tensors: bool = True) -> dict[str, Any]:
         with safetensors.safe_open(str(path), framework="pt", device="cpu") as file:
             metadata = file.metadata() or {}
             _require_format(path, metadata)
-            tensors = {
-                name: file.get_tensor(name) if with_tensors else None for name in file.keys()
-            }
+            tensors: dict[str, Any] = dict.fromkeys(file.keys())
+            if with_tensors:
+                tensors = {name: file.get_tensor(name) for name in tensors}
     except safetensors.SafetensorError as error:
         raise CheckpointError(f"{damaged}: {error}") from None
     content = metadata.get("content", "")
@@ -104,8 +111,7 @@ def load_checkpoint(path: Path, *, with_tensors: bool = True) -> dict[str, Any]:
     try:
         values = _unpack(json.loads(content), tensors)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise CheckpointError(f"{path} is damaged: {reason}") from None
+        raise CheckpointError(f"{path} is damaged: {_reason(error)}") from None
     if not isinstance(values, dict):
         raise CheckpointError(f"{path} is damaged: it does not contain a mapping")
     return values
@@ -235,3 +241,15 @@ def _unpack(value: Any, tensors: Mapping[str, Tensor | None]) -> Any:
     if "tensor" in value:
         return tensors[value["tensor"]]
     return {key: _unpack(item, tensors) for key, item in value["items"]}
+
+
+def _os_error(error: Exception) -> OSError:
+    """The system's error within one of safetensors."""
+    number = re.search(r"os error (\d+)", str(error))
+    if number is None:
+        return OSError(_reason(error))
+    return OSError(int(number[1]), os.strerror(int(number[1])))
+
+
+def _reason(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

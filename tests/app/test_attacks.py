@@ -267,7 +267,7 @@ def test_holes_in_files_fill_no_memory() -> None:
         load_checkpoint(checkpoint)
 
 
-def test_systems_that_lack_locks_are_written_to(
+def test_systems_that_lack_locks_and_permissions_are_written_to(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fcntl = pytest.importorskip("fcntl")
@@ -275,7 +275,11 @@ def test_systems_that_lack_locks_are_written_to(
     def lacking(*_: object) -> None:
         raise OSError(errno.ENOSYS, "Function not implemented")
 
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
     monkeypatch.setattr(fcntl, "flock", lacking)
+    monkeypatch.setattr(Path, "chmod", refused)
     with quick_report():
         words = ["--image", "cat", *QUICK, "--encodings", "none", "--out", "run"]
         assert train_fit.main(words) == 0

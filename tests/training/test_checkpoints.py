@@ -1,6 +1,8 @@
 """Checkpoints: what is saved comes back, and what is damaged is refused by name."""
 
+import errno
 import json
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -157,6 +159,25 @@ def test_the_header_is_json_that_other_programs_can_read(tmp_path: Path) -> None
         assert torch.equal(file.get_tensor(".model.weight"), torch.eye(2))
         content = json.loads(file.metadata()["content"])
     assert ["step", 3] in content["items"]
+
+
+@pytest.mark.parametrize(
+    ("message", "number", "shown"),
+    [
+        ("I/O error: (os error 28)", errno.ENOSPC, os.strerror(errno.ENOSPC)),
+        ("no\n  number", None, "no number"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_written_gives_the_system_s_error(
+    message: str, number: int | None, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise safetensors.SafetensorError(message)
+
+    monkeypatch.setattr(safetensors.torch, "save_file", fail)
+    with pytest.raises(OSError, match=shown) as caught:
+        save_checkpoint(tmp_path / "a", {"w": torch.zeros(2)})
+    assert caught.value.errno == number
 
 
 def test_a_checkpoint_in_a_folder_that_is_not_there_is_not_written(tmp_path: Path) -> None:
