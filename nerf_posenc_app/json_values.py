@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 import sys
 import types
 import typing
@@ -130,35 +131,23 @@ def _from_mapping(kind: Any, value: Any, name: str) -> Any:
 
 
 def _from_plain(kind: Any, value: Any, name: str) -> Any:
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
     if kind is bool:
         return _checked(value, isinstance(value, bool), "True or False", name)
-    if kind is str:
-        text = _checked(value, isinstance(value, str), "a text", name)
-        is_valid = (len(text) <= _MAX_TEXT and text.isascii()) or _is_unicode(text)
-        return _checked(text, is_valid, f"a Unicode text of at most {_MAX_TEXT:,} characters", name)
-    if kind is Path:
-        return Path(_from_plain(str, value, name))
-    if isinstance(value, bool):
-        raise JsonTypeError(name, "an integer" if kind is int else "a number", value)
     if kind is int:
-        is_count = isinstance(value, int) and abs(value) < 1 << 53
-        return _checked(value, is_count, "an integer", name)
+        return _checked(value, is_integer and abs(value) < 1 << 53, "an integer", name)
     if kind is float:
-        # Strings that `as_json` writes for numbers that JSON lacks.
-        special = {None: math.nan, "inf": math.inf, "-inf": -math.inf}
-        if value is None or value in ("inf", "-inf"):
-            return special[value]
-        is_number = isinstance(value, int | float) and abs(value) <= sys.float_info.max
-        is_number |= isinstance(value, float)
+        if value in (None, "inf", "-inf"):
+            # What `as_json` writes for numbers that JSON lacks; dicts with this one NaN are equal.
+            return math.nan if value is None else float(value)
+        is_number = isinstance(value, float) or (is_integer and abs(value) <= sys.float_info.max)
         return float(_checked(value, is_number, "a number", name))
+    if kind in (str, Path):
+        text = _checked(value, isinstance(value, str), "a text", name)
+        is_valid = len(text) <= _MAX_TEXT and not re.search("[\ud800-\udfff]", text)
+        _checked(text, is_valid, f"a Unicode text of at most {_MAX_TEXT:,} characters", name)
+        return kind(text)
     raise TypeError(f"{name} is of the type {kind}, which is not read from JSON")
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        return len(text.encode()) <= 4 * _MAX_TEXT
-    except UnicodeEncodeError:
-        return False
 
 
 def _checked(value: Any, is_valid: bool, expected: str, name: str) -> Any:

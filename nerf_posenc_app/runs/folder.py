@@ -82,8 +82,8 @@ class RunFolder:
             folder.mkdir(exist_ok=True)
         return folder
 
-    def fit_path(self, name: FitName) -> Path:
-        """Path of a fit's checkpoint; its folder is created.
+    def fit_file(self, name: FitName, seconds: float) -> FitFile:
+        """Where a fit is saved every so many seconds; its folder is created.
 
         Raises:
             SaveError: If it cannot be created, or something else has its name.
@@ -95,9 +95,9 @@ class RunFolder:
             raise SaveError(f"cannot write {self.fits}: {error.strerror}") from None
         if path.is_symlink() or path.is_dir():
             raise SaveError(f"{path} is no file of this run; remove it")
-        return path
+        return FitFile(path, seconds, self.token)
 
-    def begin(self, state: RunState, held: Mapping[str, InMemory] | None = None) -> None:
+    def begin(self, state: RunState, held: Mapping[str, InMemory]) -> None:
         """Write what was asked.
 
         Args:
@@ -107,7 +107,7 @@ class RunFolder:
         Raises:
             OSError: If it cannot be written.
         """
-        for name, data in (held or {}).items():
+        for name, data in held.items():
             data.save(self.subfolder(DATA), name)
         state = replace(state, token=self.token)
         values = {"format": FORMAT, "version": VERSION, **as_json(state)}
@@ -157,7 +157,7 @@ class RunFolder:
         stems = {name.stem for name in names}
         for file in self.fits.glob(f"*{FIT_SUFFIX}"):
             is_file = file.is_file() and not file.is_symlink()
-            if is_file and (file.stem in stems or FitFile(file).summary()):
+            if is_file and (file.stem in stems or FitFile(file).progress()):
                 file.unlink()
 
     def close(self) -> None:

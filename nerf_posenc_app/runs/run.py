@@ -27,7 +27,6 @@ from nerf_posenc_app.own_encodings import own_files
 from nerf_posenc_app.report.outputs import write_report
 from nerf_posenc_app.report.page import About
 from nerf_posenc_app.report.tables import fitted_line, table
-from nerf_posenc_app.runs.failures import failure_reason, is_out_of_memory
 from nerf_posenc_app.runs.folder import REPORT, RunFolder
 from nerf_posenc_app.runs.notes import notes_on, too_short
 from nerf_posenc_app.runs.saved import METRICS, FitFile, RunState, write_metrics
@@ -36,6 +35,8 @@ from nerf_posenc_app.runs.train import (
     Session,
     Watcher,
     begin_fit,
+    failure_reason,
+    is_out_of_memory,
     print_ending,
     result_of,
     training,
@@ -106,12 +107,11 @@ class Run:
 
     def fit_file(self, name: FitName) -> FitFile:
         """Where a fit is saved."""
-        path, token = self.folder.fit_path(name), self.folder.token
-        return FitFile(path, seconds=self.config.save_every, token=token)
+        return self.folder.fit_file(name, self.config.save_every)
 
     def names_to_fit(self) -> Iterator[FitName]:
         """Names of the fits; those that were complete before are only evaluated, and come last."""
-        self._queue = deque(sorted(self.names, key=lambda name: self.fit_file(name).is_complete()))
+        self._queue = deque(sorted(self.names, key=lambda name: self.fit_file(name).is_complete))
         while self._queue:
             yield self._queue.popleft()
 
@@ -132,15 +132,15 @@ class Run:
 
     def build(self, name: FitName) -> Fit[Any]:
         """Build the model of a fit, with its batches, its loss and its optimizer."""
-        file, config = self.fit_file(name), self.config
+        config = self.config
         if name not in self._halved_batch_sizes:
-            if (saved := file.saved_steps()) is not None:
-                step, of = saved[0], f" of {saved[1]}" if config.seconds is None else ""
-                is_over = config.seconds is None and step == saved[1]
-                config.log(
-                    f"{name} {'was fitted before' if is_over else f'continues at step {step}{of}'}"
-                )
-            self._halved_batch_sizes[name] = file.saved_batch_size()
+            saved = self.fit_file(name).progress()
+            if saved is not None:
+                of = f" of {saved.num_steps}" if config.seconds is None else ""
+                is_over = config.seconds is None and saved.step == saved.num_steps
+                how = "was fitted before" if is_over else f"continues at step {saved.step}{of}"
+                config.log(f"{name} {how}")
+            self._halved_batch_sizes[name] = None if saved is None else saved.halved_batch_size
         if (halved := self._halved_batch_sizes[name]) is not None:
             config = replace(config, batch_size=halved)
         return begin_fit(self.kind, name, config)
@@ -194,7 +194,7 @@ class Run:
         of = f" of {config.steps}" if config.seconds is None else ""
         folder = self.context.stop.folder or self.folder.path
         names = self.names[self.names.index(result.name) + 1 :]
-        later = [name for name in names if not self.fit_file(name).is_complete()]
+        later = [name for name in names if not self.fit_file(name).is_complete]
         goes_on = f"goes on with {', '.join(map(str, later))}; " if later else ""
         config.log(
             f"stopped {result.name} at step {result.steps}{of}; {goes_on}press again to quit; "

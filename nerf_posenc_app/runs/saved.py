@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint, save_checkpoint
+from nerf_posenc.training.checkpoints import load_checkpoint, save_checkpoint
 from nerf_posenc_app.json_values import as_json, from_json, read_json
 from nerf_posenc_app.options import PROGRAM
 from nerf_posenc_app.own_encodings import OwnFile
@@ -111,6 +111,25 @@ def _values(file: Path) -> dict[str, Any]:
     return values
 
 
+@dataclass(frozen=True)
+class Progress:
+    """How far a saved fit is.
+
+    Attributes:
+        step: steps taken.
+        num_steps: steps in all.
+        halved_batch_size: its batch size, if it is not the run's.
+    """
+
+    step: int
+    num_steps: int
+    halved_batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.halved_batch_size is not None and self.halved_batch_size < 1:
+            raise ValueError(f"no batch has {self.halved_batch_size} examples")
+
+
 @dataclass
 class FitFile:
     """Where one fit is saved.
@@ -127,32 +146,20 @@ class FitFile:
     _saved_at: float = field(default_factory=time.monotonic, init=False)
     _has_warned: bool = field(default=False, init=False)
 
-    def summary(self) -> dict[str, Any]:
-        """Header of a checkpoint, without its tensors; empty if it cannot be read."""
+    def progress(self) -> Progress | None:
+        """How far the saved fit is; None if nothing was saved, or it cannot be read."""
         try:
-            return load_checkpoint(self.path, with_tensors=False)
-        except (OSError, CheckpointError):
-            return {}
-
-    def saved_steps(self) -> tuple[int, int] | None:
-        """Steps taken and steps in all of the saved fit; None if nothing was saved."""
-        fit = self.summary().get("fit")
-        steps = [fit.get("step"), fit.get("num_steps")] if isinstance(fit, dict) else None
-        try:
-            saved: tuple[int, int] = from_json(tuple[int, int], steps, "steps")
-        except ValueError:
+            saved = load_checkpoint(self.path, with_tensors=False)
+            progress: Progress = from_json(Progress, {**saved["fit"], **saved}, "fit")
+        except (OSError, ValueError, KeyError, TypeError):
             return None
-        return saved
+        return progress
 
+    @property
     def is_complete(self) -> bool:
         """Whether a fit with all its steps was saved."""
-        steps = self.saved_steps()
-        return steps is not None and steps[0] == steps[1]
-
-    def saved_batch_size(self) -> int | None:
-        """Batch size of the saved fit, if it is not the run's."""
-        batch_size = self.summary().get("halved_batch_size")
-        return batch_size if isinstance(batch_size, int) and batch_size > 0 else None
+        progress = self.progress()
+        return progress is not None and progress.step == progress.num_steps
 
     def write(self, values: Mapping[str, Any]) -> None:
         """Save the fit.

@@ -87,9 +87,9 @@ def notes_on_fit(run: Path, encoding: str | None, chosen: str, file: Path) -> li
         notes.append(
             f"note: chose {chosen} of {', '.join(names)}, {why}; choose another with --encoding"
         )
-    step, num_steps = FitFile(file).saved_steps() or (0, 0)
-    if step != num_steps:
-        notes.append(f"note: {chosen} is at step {step} of {num_steps}")
+    fit = FitFile(file).progress()
+    if fit is not None and fit.step != fit.num_steps:
+        notes.append(f"note: {chosen} is at step {fit.step} of {fit.num_steps}")
     return notes
 
 
