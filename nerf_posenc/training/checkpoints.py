@@ -152,9 +152,9 @@ def _claim(path: Path) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
 
 
-def write_text(path: Path, text: str, *, token: str = "", is_new: bool = False) -> None:
+def write_text(path: Path, text: str, *, token: str = "") -> None:
     """Write a text file in UTF-8 by way of `replacing`."""
-    with replacing(path, token=token, is_new=is_new) as partial:
+    with replacing(path, token=token) as partial:
         partial.write_text(text, encoding="utf-8")
 
 

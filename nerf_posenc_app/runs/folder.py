@@ -168,10 +168,7 @@ class RunFolder:
                 if self.fits.is_dir():
                     self.fits.rmdir()
                 if {file.name for file in self.path.iterdir()} <= {STATE, DATA, _LOCK}:
-                    shutil.rmtree(self.path / DATA, ignore_errors=True)
-                    (self.path / STATE).unlink(missing_ok=True)
-                    (self.path / _LOCK).unlink(missing_ok=True)
-                    self.path.rmdir()
+                    shutil.rmtree(self.path)
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

@@ -43,7 +43,6 @@ from nerf_posenc_app.runs.train import (
 )
 from nerf_posenc_app.terminal import first_line, noted, print_to_stderr, printable, quoted, say
 from nerf_posenc_app.values.finding import Doubt, Finding, find
-from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result, over_seeds
 
@@ -107,7 +106,9 @@ class Run:
 
     def fit_file(self, name: FitName) -> FitFile:
         """Where a fit is saved."""
-        return self.folder.fit_file(name, self.config.save_every)
+        file = self.folder.fit_file(name, self.config.save_every)
+        file.halved_batch_size = self._halved_batch_sizes.get(name)
+        return file
 
     def names_to_fit(self) -> Iterator[FitName]:
         """Names of the fits; those that were complete before are only evaluated, and come last."""
@@ -163,7 +164,6 @@ class Run:
                 score=self.kind.training,
                 file=self.fit_file(fit.name),
                 watchers=self.watchers,
-                halved_batch_size=halved,
             ) as session:
                 yield session
         except (RuntimeError, MemoryError) as error:
@@ -260,9 +260,8 @@ class Run:
             notes += write_report(
                 folder, about, all_results, self.originals, figures=figures, report=REPORT
             )
-        self._print_table(
-            all_results, measures, [*notes, f"fits: {fitted_line(all_results, about.run)}"], finding
-        )
+        notes.append(f"fits: {fitted_line(all_results, about.run)}")
+        self._print_table(all_results, about, notes)
         return is_whole
 
     def _with_blocks_of_best(
@@ -277,17 +276,11 @@ class Run:
         changed = replace(best, evaluation=replace(best.evaluation, blocks=blocks))
         return [changed if result is best else result for result in shown]
 
-    def _print_table(
-        self,
-        shown: Sequence[Result],
-        measures: Sequence[Measure],
-        notes: Sequence[str],
-        finding: Finding | None,
-    ) -> None:
+    def _print_table(self, shown: Sequence[Result], about: About, notes: Sequence[str]) -> None:
         config = self.config
         if not config.quiet:
-            said = [] if finding is None else [finding.sentence]
-            say("", *table(shown, measures).split("\n"), "", *said)
+            said = [] if about.finding is None else [about.finding.sentence]
+            say("", *table(shown, about.measures).split("\n"), "", *said)
         for note in notes:
             config.log(f"note: {note}")
         report = self.folder.path / REPORT
@@ -313,7 +306,6 @@ def _run_details(prepared: Run) -> dict[str, Any]:
     details = {
         "command": prepared.context.command,
         "config": config,
-        "all_fits": [str(name) for name in prepared.names],
         "data": {
             "kind": kind.name,
             "title": kind.title,

@@ -90,7 +90,6 @@ def training(
     score: TrainingScore,
     file: FitFile | None = None,
     watchers: Sequence[Watcher] = (),
-    halved_batch_size: int | None = None,
 ) -> Iterator["Session"]:
     """Surround the steps of a fit: go on from its file, save it once a minute and as it ends.
 
@@ -100,7 +99,6 @@ def training(
         score: score of the batches that the progress line and the snapshots show.
         file: file that the fit is saved in; None for nowhere.
         watchers: log the fit in progress.
-        halved_batch_size: batch size, if that of the run was too large for the memory.
 
     Raises:
         CheckpointError: If the file is damaged, of another version or of another fit.
@@ -108,7 +106,7 @@ def training(
         SaveError: If the fit cannot be saved as it ends.
         Stopped: If the run was asked to end.
     """
-    session = Session(fit, stop, file, halved_batch_size, score, watchers)
+    session = Session(fit, stop, file, score, watchers)
     session.restore()
     was_complete = fit.state.is_complete
     with session.bar, stop.training():
@@ -193,13 +191,12 @@ class Session:
         fit: Fit[Any],
         stop: Stop,
         file: FitFile | None,
-        halved_batch_size: int | None,
         score: TrainingScore,
         watchers: Sequence[Watcher] = (),
     ) -> None:
         self._fit, self._file, self._watchers = fit, file, watchers
         self._state, self._problem = state, problem = fit.state, fit.problem
-        self._halved_batch_size, self._score = halved_batch_size, score
+        self._score = score
         # Denser at the start, when a fit changes most; in steps or seconds.
         config = fit.config
         length, count = config.seconds or config.steps, config.video
@@ -296,7 +293,6 @@ class Session:
         return {
             "fit": self._state.state_dict(),
             "ema": self._average.state_dict() if averages and self._average else None,
-            "halved_batch_size": self._halved_batch_size,
             # In 8 bits, as a video shows them.
             "snapshots": [
                 {
