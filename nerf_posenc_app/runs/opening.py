@@ -55,7 +55,10 @@ def open_run(
         UsageError: If the data cannot be opened, or options conflict.
     """
     device = resolve_device(options.device)
-    kind = open_data(kind_class, options)
+    try:
+        kind = kind_class.open(options)
+    except SceneError as error:
+        raise UsageError(str(error)) from None
     given = replace(options, device=str(device))
     if context.resumed is not None:
         given = _with_saved_choices(given, context.resumed.config)
@@ -82,18 +85,6 @@ def open_run(
             log = tensorboard_log(partial(folder.subfolder, "tensorboard"), kind.training)
             run.watchers = [warning_once(stack.enter_context(log), "TensorBoard log")]
         yield run
-
-
-def open_data(kind_class: type[Kind[Any]], options: CommonOptions) -> Kind[Any]:
-    """Open the data of a kind.
-
-    Raises:
-        UsageError: If it cannot be opened, or is not what the options need.
-    """
-    try:
-        return kind_class.open(options)
-    except SceneError as error:
-        raise UsageError(str(error)) from None
 
 
 def _with_saved_choices(options: CommonOptions, saved: Mapping[str, Any]) -> CommonOptions:

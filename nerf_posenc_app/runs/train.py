@@ -128,6 +128,8 @@ def result_of(kind: Kind[Config], fit: Fit[Config]) -> Result:
         raise FloatingPointError(
             f"its {first.label} is not a number: its weights overflow; use a smaller learning rate"
         )
+    problem = fit.problem
+    (optimizer, lr), *others = problem.optimizer.peak_lrs.items()
     return Result(
         name=fit.name,
         parameters=num_parameters(members[0]),
@@ -139,24 +141,19 @@ def result_of(kind: Kind[Config], fit: Fit[Config]) -> Result:
             for record in fit.state.history
         ],
         snapshots=fit.snapshots,
-        details={**fit.problem.details, **_training_of(fit), **evaluation.details},
+        details={
+            **problem.details,
+            "optimizer": optimizer,
+            "lr": lr,
+            **{f"{name}_lr": other for name, other in others},
+            "schedule": getattr(problem.schedule, "__qualname__", type(problem.schedule).__name__),
+            "ema_decay": problem.ema_decay or 0.0,
+            "batch_size": fit.config.batch_size,
+            "precision": str(problem.autocast_dtype or torch.float32).removeprefix("torch."),
+            **evaluation.details,
+        },
         is_complete=fit.state.is_complete,
     )
-
-
-def _training_of(fit: Fit[Any]) -> dict[str, Any]:
-    """Optimizer, schedule, average, batches and precision that a fit was trained with."""
-    problem = fit.problem
-    (optimizer, lr), *others = problem.optimizer.peak_lrs.items()
-    return {
-        "optimizer": optimizer,
-        "lr": lr,
-        **{f"{name}_lr": other for name, other in others},
-        "schedule": getattr(problem.schedule, "__qualname__", type(problem.schedule).__name__),
-        "ema_decay": problem.ema_decay or 0.0,
-        "batch_size": fit.config.batch_size,
-        "precision": str(problem.autocast_dtype or torch.float32).removeprefix("torch."),
-    }
 
 
 def _done(state: FitState) -> int:
