@@ -19,12 +19,12 @@ from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import PROGRAM, CommonOptions, UsageError, command_words, require
 from nerf_posenc_app.own_encodings import with_own_encodings
 from nerf_posenc_app.plugins import PluginError, how_to_install
-from nerf_posenc_app.runs.failures import is_out_of_memory
 from nerf_posenc_app.runs.resume import options_of_resume, resume
 from nerf_posenc_app.runs.run import Context, resume_command
 from nerf_posenc_app.runs.saved import SaveError
 from nerf_posenc_app.runs.signals import handled_signals
 from nerf_posenc_app.runs.stop import Stop, Stopped
+from nerf_posenc_app.runs.train import is_out_of_memory
 from nerf_posenc_app.terminal import lasting_streams, print_to_stderr, printable, say
 
 # Maximum length of a printed error message.

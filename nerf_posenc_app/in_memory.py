@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import torch
@@ -63,6 +63,12 @@ class InMemory(str):
             OSError: If it cannot be read.
         """
         return cls(load_checkpoint(folder / f"{option}{_SUFFIX}")["values"], text)
+
+
+def file_options(options: type) -> set[str]:
+    """Fields of options that name files or hold data: those that are annotated with `InMemory`."""
+    hints = get_type_hints(options, include_extras=True)
+    return {name for name, hint in hints.items() if InMemory in getattr(hint, "__metadata__", ())}
 
 
 def _as_tensors(values: Any) -> Any:

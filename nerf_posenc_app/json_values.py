@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 import sys
 import types
 import typing
@@ -32,17 +33,18 @@ class JsonTypeError(ValueError):
 
 def as_json(value: Any) -> Any:
     """Plain containers that JSON takes: infinite numbers become strings, and NaN becomes null."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: as_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): as_json(item) for key, item in value.items()}
+    special = {"NaN": None, "Infinity": "inf", "-Infinity": "-inf"}
+    return json.loads(json.dumps(value, default=_as_plain), parse_constant=special.get)
+
+
+def _as_plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if hasattr(value, "tolist"):
-        return as_json(value.tolist())
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [as_json(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
-    return value if isinstance(value, str | int | float | None) else str(value)
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, Sequence) else str(value)
 
 
 def read_json(file: Path) -> Any:
@@ -131,48 +133,27 @@ def _from_mapping(kind: Any, value: Any, name: str) -> Any:
 
 
 def _from_plain(kind: Any, value: Any, name: str) -> Any:
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
     if kind is bool:
         return _checked(value, isinstance(value, bool), "True or False", name)
-    if kind is str:
-        text = _checked(value, isinstance(value, str), "a text", name)
-        is_valid = (len(text) <= _MAX_TEXT and text.isascii()) or _is_unicode(text)
-        return _checked(text, is_valid, f"a Unicode text of at most {_MAX_TEXT:,} characters", name)
-    if kind is Path:
-        return Path(_from_plain(str, value, name))
-    if isinstance(value, bool):
-        raise JsonTypeError(name, "an integer" if kind is int else "a number", value)
     if kind is int:
-        is_count = isinstance(value, int) and abs(value) < 1 << 53
-        return _checked(value, is_count, "an integer", name)
+        return _checked(value, is_integer and abs(value) < 1 << 53, "an integer", name)
     if kind is float:
-        # Strings that `as_json` writes for numbers that JSON lacks.
-        special = {None: math.nan, "inf": math.inf, "-inf": -math.inf}
-        if value is None or value in ("inf", "-inf"):
-            return special[value]
-        is_number = isinstance(value, int | float) and abs(value) <= sys.float_info.max
-        is_number |= isinstance(value, float)
+        if value in (None, "inf", "-inf"):
+            # What `as_json` writes for numbers that JSON lacks; dicts with this one NaN are equal.
+            return math.nan if value is None else float(value)
+        is_number = isinstance(value, float) or (is_integer and abs(value) <= sys.float_info.max)
         return float(_checked(value, is_number, "a number", name))
+    if kind in (str, Path):
+        text = _checked(value, isinstance(value, str), "a text", name)
+        is_valid = len(text) <= _MAX_TEXT and not re.search("[\ud800-\udfff]", text)
+        _checked(text, is_valid, f"a Unicode text of at most {_MAX_TEXT:,} characters", name)
+        # A name that carries more than its text stays what it is.
+        return text if kind is str else Path(text)
     raise TypeError(f"{name} is of the type {kind}, which is not read from JSON")
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        return len(text.encode()) <= 4 * _MAX_TEXT
-    except UnicodeEncodeError:
-        return False
 
 
 def _checked(value: Any, is_valid: bool, expected: str, name: str) -> Any:
     if not is_valid:
         raise JsonTypeError(name, expected, value)
     return value
-
-
-def file_name(value: str, name: str) -> str:
-    """Check that a text is the plain name of a file without a folder.
-
-    Raises:
-        ValueError: If it could lead elsewhere.
-    """
-    is_plain = bool(value.strip(". ")) and not set(value) & set("/\\:\0") and value.isprintable()
-    return str(_checked(value, is_plain and len(value) <= 200, "the plain name of a file", name))

@@ -155,21 +155,6 @@ def test_what_is_no_fit_is_refused_at_once(runs: Path, keys: tuple[str, ...], va
         load_fit(path)
 
 
-def test_an_option_that_is_gone_is_ignored_only_where_it_was_left_open(runs: Path) -> None:
-    original = runs / "image/fits/fourier.safetensors"
-    values, path = load_checkpoint(original), Path("older.safetensors")
-    values["model"]["options"]["max_resolution"] = None
-    save_checkpoint(path, values)
-    older, fit = load_fit(path), load_fit(original)
-    assert isinstance(older, ImageFit)
-    assert isinstance(fit, ImageFit)
-    assert torch.equal(older.render(), fit.render())
-    values["model"]["options"]["max_resolution"] = 64
-    save_checkpoint(path, values)
-    with pytest.raises(CheckpointError, match="this version has no max_resolution, which was 64"):
-        load_fit(path)
-
-
 @pytest.mark.parametrize(
     ("keys", "value"),
     [

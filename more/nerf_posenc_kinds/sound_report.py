@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nerf_posenc_app.data.errors import SceneError
 from nerf_posenc_app.report.figures import save_grid
-from nerf_posenc_app.report.images import color_mapped, webp_url
+from nerf_posenc_app.report.images import color_mapped, run_file, webp_url
 from nerf_posenc_app.report.page import SECTIONS, Section
 from nerf_posenc_app.report.sections import styles
 from nerf_posenc_app.report.template import own_template
@@ -145,8 +145,8 @@ def read_sounds(folder: Path, fit: Result, titles: Sequence[str]) -> list[Block]
 
 
 def _read_sound(folder: Path, name: str) -> OpenedSound:
-    file = (folder / name).resolve()
-    if not file.is_relative_to(folder.resolve()):
+    file = run_file(folder, name)
+    if file is None:
         raise ValueError(f"it has no {name}")
     try:
         return open_sound(str(file), may_be_silent=True)

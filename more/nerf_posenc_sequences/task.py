@@ -59,7 +59,6 @@ class TaskKind(Kind[TaskConfig]):
 
     name = "task"
     Options = TaskOptions
-    repeats_itself = True
 
     def __init__(self, options: TaskOptions, system: System | None = None) -> None:
         try:
@@ -102,6 +101,10 @@ class TaskKind(Kind[TaskConfig]):
             batch_size=defaults.batch_size,
             lr=defaults.lr,
         )
+
+    def fit_names(self, config: TaskConfig) -> Sequence[FitName]:
+        """One fit for each encoding, with all seeds at once."""
+        return [FitName(encoding) for encoding in config.encodings]
 
     def references(self, config: TaskConfig) -> Mapping[str, Callable[[], Result]]:
         """Scores of a guess."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from nerf_posenc.core.checks import require_counts
 from nerf_posenc.fits.coordinate_fits import CoordinateFit, ImageFit
-from nerf_posenc.fits.plausible import description_of, require_plausible
+from nerf_posenc.fits.plausible import require_plausible
 from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
 from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
 from nerf_posenc.training.recipes import OwnEncoding
@@ -102,7 +102,7 @@ def _coordinate_fit(
     weights: Mapping[str, Tensor],
     device: torch.device,
 ) -> CoordinateFit:
-    options = description_of(CoordinateModel, saved)
+    options = CoordinateModel(**saved)
     require_plausible(*options.layers, options.num_bands, weights)
     for name, number in (("in_dim", options.in_dim), ("out_dim", options.out_dim)):
         if number not in range(1, _MAX_DIMS + 1):

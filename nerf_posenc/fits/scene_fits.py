@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nerf_posenc.fits.plausible import description_of, require_plausible
+from nerf_posenc.fits.plausible import require_plausible
 from nerf_posenc.radiance.base_renderer import Renderer
 from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
@@ -128,7 +128,7 @@ def scene_fit(
         KeyError: If a value is missing.
         ValueError: If a value is not plausible.
     """
-    options = description_of(FieldOptions, saved)
+    options = FieldOptions(**saved)
     require_plausible(*options.layers, options.num_bands, weights)
     if options.num_samples is not None and not 1 <= options.num_samples <= _MAX_SAMPLES:
         raise ValueError(f"num_samples is {options.num_samples!r}, not 1 to {_MAX_SAMPLES}")

@@ -69,14 +69,11 @@ def save_checkpoint(path: Path, values: Mapping[str, Any], *, token: str = "") -
             partial.chmod(mode)
 
 
-def load_checkpoint(
-    path: Path, *, device: torch.device | str = "cpu", with_tensors: bool = True
-) -> dict[str, Any]:
+def load_checkpoint(path: Path, *, with_tensors: bool = True) -> dict[str, Any]:
     """Read a checkpoint.
 
     Args:
         path: file written by `save_checkpoint`.
-        device: device that the tensors are put on.
         with_tensors: False reads the rest alone, with None for each tensor, and checks no checksum.
 
     Returns:
@@ -91,30 +88,28 @@ def load_checkpoint(
     safetensors = _import_safetensors()
     if not path.is_file():
         raise FileNotFoundError(f"there is no checkpoint at {path}")
-    is_sparse = path.stat().st_size > 2 * _allocated(path) + _MAX_HOLE
-    if is_sparse:
-        raise CheckpointError(
-            f"{path} is not a checkpoint, or is damaged: most of it is an empty hole"
-        )
+    damaged = f"{path} is not a checkpoint, or is damaged"
+    status = path.stat()
+    # In units of 512 bytes whatever the file system (POSIX, sys/stat.h); Windows has none.
+    if status.st_size > 1024 * getattr(status, "st_blocks", status.st_size) + _MAX_HOLE:
+        raise CheckpointError(f"{damaged}: most of it is an empty hole")
     with path.open("rb") as stream:
         if int.from_bytes(stream.read(8), "little") > _MAX_HEADER:
-            raise CheckpointError(
-                f"{path} is not a checkpoint, or is damaged: its header is too long"
-            )
+            raise CheckpointError(f"{damaged}: its header is too long")
     try:
         with safetensors.safe_open(str(path), framework="pt", device="cpu") as file:
             metadata = file.metadata() or {}
             _require_format(path, metadata)
-            names = list(file.keys())
-            tensors = {name: file.get_tensor(name) for name in names} if with_tensors else {}
+            tensors: dict[str, Any] = dict.fromkeys(file.keys())
+            if with_tensors:
+                tensors = {name: file.get_tensor(name) for name in tensors}
     except safetensors.SafetensorError as error:
-        raise CheckpointError(f"{path} is not a checkpoint, or is damaged: {error}") from None
+        raise CheckpointError(f"{damaged}: {error}") from None
     content = metadata.get("content", "")
     if with_tensors and metadata.get("crc32") != str(_checksum(content, tensors)):
         raise CheckpointError(f"{path} is damaged: its checksum does not match its content")
-    moved = {name: tensor.to(device) for name, tensor in tensors.items()}
     try:
-        values = _unpack(json.loads(content), moved if with_tensors else dict.fromkeys(names))
+        values = _unpack(json.loads(content), tensors)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged: {_reason(error)}") from None
     if not isinstance(values, dict):
@@ -157,9 +152,9 @@ def _claim(path: Path) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
 
 
-def write_text(path: Path, text: str, *, token: str = "", is_new: bool = False) -> None:
+def write_text(path: Path, text: str, *, token: str = "") -> None:
     """Write a text file in UTF-8 by way of `replacing`."""
-    with replacing(path, token=token, is_new=is_new) as partial:
+    with replacing(path, token=token) as partial:
         partial.write_text(text, encoding="utf-8")
 
 
@@ -173,13 +168,6 @@ def synchronize(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _allocated(path: Path) -> int:
-    """Bytes that a file takes on the disk; its size where the system does not say."""
-    status = path.stat()
-    # In units of 512 bytes whatever the file system (POSIX, sys/stat.h); Windows has none.
-    return 512 * status.st_blocks if hasattr(status, "st_blocks") else status.st_size
 
 
 def _import_safetensors() -> Any:

@@ -239,8 +239,6 @@ def _unique_labels(folders: Sequence[Path]) -> list[str]:
 
 
 def _read(folder: Path) -> Metrics:
-    if not folder.is_dir():
-        raise ValueError(f"there is no folder {folder}; name the folders of runs")
     try:
         return read_metrics(folder)
     except (OSError, ValueError) as error:

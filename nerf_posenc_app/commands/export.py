@@ -16,13 +16,7 @@ from nerf_posenc_app.kinds.kind import Exportable
 from nerf_posenc_app.options import POSITIONAL, UsageError
 from nerf_posenc_app.own_encodings import imported
 from nerf_posenc_app.plugins import how_to_install
-from nerf_posenc_app.runs.saved_fits import (
-    find_fit,
-    kind_of_fit,
-    note_of_choice,
-    note_of_progress,
-    require_new,
-)
+from nerf_posenc_app.runs.saved_fits import find_fit, kind_of_fit, notes_on_fit, require_new
 from nerf_posenc_app.terminal import say
 
 
@@ -49,7 +43,7 @@ def export(
     """
     encoding = None if encoding is None else imported(encoding)
     name, file, folder = find_fit(run, encoding)
-    kind, saved = kind_of_fit(file)
+    kind = kind_of_fit(file)
     out = out or folder / f"{file.stem}.onnx"
     require_new(out, overwrite=overwrite)
     try:
@@ -61,10 +55,7 @@ def export(
         raise UsageError(str(error)) from None
     except OSError as error:
         raise UsageError(f"cannot write {out}: {error.strerror or error}") from None
-    for note in (note_of_choice(run, encoding, name), note_of_progress(name, saved)):
-        if note is not None:
-            say(note)
-    say(f"exported {name}: wrote {out}")
+    say(*notes_on_fit(run, encoding, name, file), f"exported {name}: wrote {out}")
 
 
 def _write_onnx(exportable: Exportable, path: Path) -> None:

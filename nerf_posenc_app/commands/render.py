@@ -27,13 +27,7 @@ from nerf_posenc_app.plugins import how_to_install
 from nerf_posenc_app.report.images import WEBP_SIDE, eight_bit
 from nerf_posenc_app.report.video import has_ffmpeg, write_frames
 from nerf_posenc_app.runs.opening import resolve_device
-from nerf_posenc_app.runs.saved_fits import (
-    find_fit,
-    kind_of_fit,
-    note_of_choice,
-    note_of_progress,
-    require_new,
-)
+from nerf_posenc_app.runs.saved_fits import find_fit, kind_of_fit, notes_on_fit, require_new
 from nerf_posenc_app.terminal import progress_bar, say, sum_up
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
@@ -91,7 +85,7 @@ def render(
     encoding = None if encoding is None else imported(encoding)
     on = resolve_device(device)
     name, file, folder = find_fit(run, encoding)
-    kind, saved = kind_of_fit(file)
+    kind = kind_of_fit(file)
     given = {
         "size": size,
         "scale": scale,
@@ -112,11 +106,9 @@ def render(
         reason = f"{error.filename or out or folder}: {error.strerror or error}"
         raise UsageError(f"cannot write {reason}") from None
     if not quiet:
-        notes = [note_of_choice(run, encoding, name), note_of_progress(name, saved)]
-        for note in [*notes, rendered.note]:
-            if note is not None:
-                say(note)
-        say(f"rendered {name}: wrote {written}{'/' if written.is_dir() else ''}")
+        notes = notes_on_fit(run, encoding, name, file)
+        notes += [] if rendered.note is None else [rendered.note]
+        say(*notes, f"rendered {name}: wrote {written}{'/' if written.is_dir() else ''}")
 
 
 def _require_size(rendered: Rendered | RenderedFile) -> None:

@@ -22,12 +22,11 @@ from nerf_posenc.training.checkpoints import bytes_of
 from nerf_posenc.training.loop import FitState, Loss, mse
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.schedules import cosine_decay
-from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.options import CommonConfig, CommonOptions, Open, UsageError
 from nerf_posenc_app.values.blocks import Block, Evaluation
 from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import BATCH_PSNR, Measure, TrainingScore
-from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.names import SEED, FitName
 from nerf_posenc_app.values.results import Result, Snapshot
 
 if TYPE_CHECKING:
@@ -162,7 +161,6 @@ class Kind(ABC, Generic[Config]):
         Options: its options; ``Options[Never]`` is the configuration that `resolve` returns.
         rendered_by: options of the command ``render`` that suit its fits; none if they have nothing
             to render.
-        repeats_itself: whether a fit of it is of all seeds at once.
         training: score that progress, curves and video show of the loss of the batches; the PSNR
             for a mean squared error of values in [0, 1].
         title: name of the data.
@@ -177,7 +175,6 @@ class Kind(ABC, Generic[Config]):
     name: ClassVar[str]
     Options: ClassVar[type[CommonOptions]]
     rendered_by: ClassVar[Sequence[str]] = ()
-    repeats_itself: ClassVar[bool] = False
     training: TrainingScore = BATCH_PSNR
 
     title: str
@@ -244,8 +241,9 @@ class Kind(ABC, Generic[Config]):
         """Columns of the table; gains are of the first."""
 
     def fit_names(self, config: Config) -> Sequence[FitName]:
-        """Fits of a run, in the order of its table; by default one for each encoding."""
-        return [FitName(encoding) for encoding in config.encodings]
+        """Fits of a run in the order of its table; by default each encoding, once for each seed."""
+        seeds = [None, *((SEED, seed) for seed in range(1, config.num_seeds))]
+        return [FitName(encoding, seed) for seed in seeds for encoding in config.encodings]
 
     @abstractmethod
     def build(
@@ -289,13 +287,6 @@ class Kind(ABC, Generic[Config]):
     def notes(self, results: Sequence[Result], config: Config) -> Iterator[str | Doubt]:
         """Remarks on results, and doubts about single fits; none by default."""
         return iter(())
-
-    @classmethod
-    def relocated(cls, options: Any, found: Callable[[str], str]) -> Any:
-        """Options whose paths are found from another folder; by default that of ``--name``."""
-        data = getattr(options, cls.name)
-        changed: dict[str, Any] = {} if isinstance(data, InMemory) else {cls.name: found(data)}
-        return replace(options, **changed)
 
     def blocks_of_best(self, name: FitName, path: Path, config: Config) -> Sequence[Block]:
         """Further blocks of the best fit of a run, which would take too long for every fit.

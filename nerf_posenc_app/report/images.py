@@ -136,14 +136,20 @@ def nearness(depths: Sequence[Float[Tensor, "height width"]]) -> list[Tensor]:
     return [((part - far) / span).clamp(0, 1) for part in inverse]
 
 
+def run_file(folder: Path, name: str) -> Path | None:
+    """A file of a run folder; None if it is missing, or leads out of the folder."""
+    file = (folder / name).resolve()
+    return file if file.is_relative_to(folder.resolve()) and file.is_file() else None
+
+
 def read_run_image(folder: Path, name: str) -> Tensor:
     """Read a PNG of a run folder.
 
     Raises:
         ValueError: If it is missing, damaged, too large, or leads out of the folder.
     """
-    file = (folder / name).resolve()
-    if not file.is_relative_to(folder.resolve()) or not file.is_file():
+    file = run_file(folder, name)
+    if file is None:
         raise ValueError(f"it has no {name}")
     try:
         pixels = read_image(file, _MAX_PIXELS).values

@@ -12,30 +12,33 @@ Nothing in the folder is followed if it is a link, and nothing is removed but wh
 
 import contextlib
 import errno
+import json
 import os
 import re
 import secrets
 import shutil
-import stat
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from nerf_posenc.training.checkpoints import synchronize
+from nerf_posenc.training.checkpoints import synchronize, write_text
 from nerf_posenc_app.in_memory import InMemory
+from nerf_posenc_app.json_values import as_json
 from nerf_posenc_app.options import UsageError
 from nerf_posenc_app.runs.saved import (
     DATA,
     FIT_SUFFIX,
     FITS,
+    FORMAT,
     METRICS,
     STATE,
+    VERSION,
     FitFile,
     RunState,
     SaveError,
     read_state,
-    write_state,
 )
 from nerf_posenc_app.terminal import print_to_stderr, printable
 from nerf_posenc_app.values.names import FitName
@@ -58,21 +61,11 @@ class RunFolder:
 
     def __init__(self, path: Path, *, token: str = "", is_new: bool = False) -> None:
         self.path, self.token = path, token or secrets.token_hex(8)
-        self._is_new = is_new
+        self.fits, self.metrics, self._is_new = path / FITS, path / METRICS, is_new
         for name in (FITS, DATA, STATE, METRICS, _LOCK):
             if (path / name).is_symlink():
                 raise UsageError(f"{path / name} is a link, which no run follows; remove it")
-        self._lock, self._is_closed = _locked(path / _LOCK), False
-
-    @property
-    def fits(self) -> Path:
-        """The folder of the checkpoints."""
-        return self.path / FITS
-
-    @property
-    def metrics(self) -> Path:
-        """The file that says that the run is complete."""
-        return self.path / METRICS
+        self._lock: int | None = _locked(path / _LOCK)
 
     def subfolder(self, *parts: str) -> Path:
         """Create a folder in this one, through no link.
@@ -89,8 +82,8 @@ class RunFolder:
             folder.mkdir(exist_ok=True)
         return folder
 
-    def fit_path(self, name: FitName) -> Path:
-        """Path of a fit's checkpoint; its folder is created.
+    def fit_file(self, name: FitName, seconds: float) -> FitFile:
+        """Where a fit is saved every so many seconds; its folder is created.
 
         Raises:
             SaveError: If it cannot be created, or something else has its name.
@@ -102,9 +95,9 @@ class RunFolder:
             raise SaveError(f"cannot write {self.fits}: {error.strerror}") from None
         if path.is_symlink() or path.is_dir():
             raise SaveError(f"{path} is no file of this run; remove it")
-        return path
+        return FitFile(path, seconds, self.token)
 
-    def begin(self, state: RunState, held: Mapping[str, InMemory] | None = None) -> None:
+    def begin(self, state: RunState, held: Mapping[str, InMemory]) -> None:
         """Write what was asked.
 
         Args:
@@ -114,9 +107,11 @@ class RunFolder:
         Raises:
             OSError: If it cannot be written.
         """
-        for name, data in (held or {}).items():
+        for name, data in held.items():
             data.save(self.subfolder(DATA), name)
-        write_state(self.path / STATE, state, self.token)
+        state = replace(state, token=self.token)
+        values = {"format": FORMAT, "version": VERSION, **as_json(state)}
+        write_text(self.path / STATE, json.dumps(values, indent=2) + "\n", token=self.token)
 
     @contextlib.contextmanager
     def publishing(self) -> Iterator[Path]:
@@ -136,7 +131,8 @@ class RunFolder:
             files = [file for file in partial.rglob("*") if file.is_file()]
             for file in sorted(files, key=lambda file: file.name == METRICS):
                 synchronize(file)
-                self._publish(file, file.relative_to(partial))
+                *folders, name = file.relative_to(partial).parts
+                file.replace(self.subfolder(*folders) / name)
             synchronize(self.path)
         except OSError as error:
             raise SaveError(
@@ -145,17 +141,12 @@ class RunFolder:
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
-    def _publish(self, file: Path, name: Path) -> None:
-        """Move a file to its place in the run folder, through no link."""
-        file.replace(self.subfolder(*name.parts[:-1]) / name.name)
-
     def remove_leftovers(self) -> None:
         """Remove what a process of this run left that was killed while it wrote."""
         shutil.rmtree(self.path / f".{self.token}.partial", ignore_errors=True)
         for folder in (self.path, self.fits):
             for file in folder.glob(f".{self.token}.partial.*"):
-                if _is_file(file):
-                    file.unlink()
+                file.unlink()
 
     def clear(self, names: Sequence[FitName]) -> None:
         """Remove the checkpoints that an earlier run left under ``--overwrite``.
@@ -165,8 +156,8 @@ class RunFolder:
         """
         stems = {name.stem for name in names}
         for file in self.fits.glob(f"*{FIT_SUFFIX}"):
-            is_chosen = file.name.removesuffix(FIT_SUFFIX) in stems
-            if _is_file(file) and (is_chosen or FitFile(file).summary()):
+            is_file = file.is_file() and not file.is_symlink()
+            if is_file and (file.stem in stems or FitFile(file).progress()):
                 file.unlink()
 
     def close(self) -> None:
@@ -177,13 +168,10 @@ class RunFolder:
                 if self.fits.is_dir():
                     self.fits.rmdir()
                 if {file.name for file in self.path.iterdir()} <= {STATE, DATA, _LOCK}:
-                    shutil.rmtree(self.path / DATA, ignore_errors=True)
-                    (self.path / STATE).unlink(missing_ok=True)
-                    (self.path / _LOCK).unlink(missing_ok=True)
-                    self.path.rmdir()
-        if not self._is_closed:
+                    shutil.rmtree(self.path)
+        if self._lock is not None:
             os.close(self._lock)
-            self._is_closed = True
+            self._lock = None
 
 
 def _locked(path: Path) -> int:
@@ -216,24 +204,6 @@ def _locked(path: Path) -> int:
     return descriptor
 
 
-def _is_file(path: Path) -> bool:
-    """Whether there is a file of this name, not a link."""
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except OSError:
-        return False
-
-
-@contextlib.contextmanager
-def closed_on_error(folder: RunFolder) -> Iterator[None]:
-    """Let go of a run folder if what follows fails or is interrupted."""
-    try:
-        yield
-    except BaseException:
-        folder.close()
-        raise
-
-
 def create_run_folder(out: Path | None, title: str, *, overwrite: bool = False) -> RunFolder:
     """Create a run folder, never one that contains another run.
 
@@ -246,49 +216,43 @@ def create_run_folder(out: Path | None, title: str, *, overwrite: bool = False) 
         UsageError: If it cannot be created or written, or already contains files.
     """
     try:
-        out = None if out is None else out.expanduser()
-        return _create(out, title, overwrite=overwrite)
+        if out is None:
+            return RunFolder(_new_folder(title), is_new=True)
+        out = out.expanduser()
+        is_new = not out.exists()
+        out.mkdir(parents=True, exist_ok=True)
+        # Files left by a process that was killed before its first save do not count.
+        others = {f.name for f in out.iterdir() if not f.name.endswith(f".partial.{STATE}")}
+        others -= {_LOCK}
+        if others and not overwrite:
+            resume = f"; --resume {out} continues that run" if STATE in others else ""
+            raise UsageError(
+                f"--out {out} contains files already; name another folder or add --overwrite"
+                f"{resume}"
+            )
+        folder = RunFolder(out, is_new=is_new or not others)
+        # The run is incomplete until it has written these files again.
+        folder.metrics.unlink(missing_ok=True)
+        (out / STATE).unlink(missing_ok=True)
+        return folder
     except FileExistsError:
         raise UsageError(f"--out {out} is a file; name a folder") from None
-    except (
-        OSError,
-        ValueError,
-        RuntimeError,
-    ) as error:  # A path with a null character is a ValueError.
-        folder = "runs" if out is None else out
+    # A path with a null character is a ValueError, one of an unknown user a RuntimeError.
+    except (OSError, ValueError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"cannot write to the folder {folder}: {reason}; use --out") from None
-
-
-def _create(out: Path | None, title: str, *, overwrite: bool) -> RunFolder:
-    if out is None:
-        return RunFolder(_new_folder(title), is_new=True)
-    is_new = not out.exists()
-    out.mkdir(parents=True, exist_ok=True)
-    # Files left by a process that was killed before its first save do not count.
-    names = {file.name for file in out.iterdir() if not file.name.endswith(f".partial.{STATE}")}
-    others = names - {_LOCK}
-    if others and not overwrite:
-        resume = f"; --resume {out} continues that run" if STATE in others else ""
         raise UsageError(
-            f"--out {out} contains files already; name another folder or add --overwrite{resume}"
-        )
-    folder = RunFolder(out, is_new=is_new or not others)
-    # The run is incomplete until it has written these files again.
-    folder.metrics.unlink(missing_ok=True)
-    (out / STATE).unlink(missing_ok=True)
-    return folder
+            f"cannot write to the folder {out or 'runs'}: {reason}; use --out"
+        ) from None
 
 
 def _new_folder(title: str) -> Path:
     stem = f"{short_name(title)}-{time.strftime('%Y%m%d-%H%M%S')}"
-    folder = Path("runs", stem)
-    for again in range(2, 1000):
+    for end in ("", *(f"-{again}" for again in range(2, 1000))):
         with contextlib.suppress(FileExistsError):
+            folder = Path("runs", stem + end)
             folder.mkdir(parents=True)
-            break
-        folder = Path("runs", f"{stem}-{again}")
-    return folder
+            return folder
+    raise FileExistsError(f"runs/{stem} and 998 others exist")
 
 
 def short_name(name: str) -> str:

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,17 +10,16 @@ import torch
 
 from nerf_posenc.training.devices import describe, pick_device
 from nerf_posenc_app.data.errors import SceneError
+from nerf_posenc_app.in_memory import file_options
 from nerf_posenc_app.json_values import as_json
 from nerf_posenc_app.kinds.kind import Kind
-from nerf_posenc_app.options import NOT_COMPARED, CommonOptions, UsageError, require, require_ranges
+from nerf_posenc_app.options import NOT_COMPARED, CommonOptions, UsageError, require_ranges
 from nerf_posenc_app.own_encodings import own_files
-from nerf_posenc_app.runs.folder import RunFolder, closed_on_error, create_run_folder
+from nerf_posenc_app.runs.folder import RunFolder, create_run_folder
 from nerf_posenc_app.runs.run import Context, Run, versions
 from nerf_posenc_app.runs.saved import RunState
 from nerf_posenc_app.runs.tensorboard import tensorboard_log
-from nerf_posenc_app.runs.train import Watcher
 from nerf_posenc_app.terminal import say, warning_once
-from nerf_posenc_app.values.names import SEED, FitName
 
 
 def resolve_device(name: str) -> torch.device:
@@ -55,42 +54,17 @@ def open_run(
         Stopped: If the run was asked to end.
         UsageError: If the data cannot be opened, or options conflict.
     """
-    prepared = prepare(kind_class, options, context, folder)
-    with contextlib.closing(prepared.folder), contextlib.ExitStack() as stack:
-        prepared.compute_references()
-        prepared.watchers = _open_watchers(prepared, stack)
-        yield prepared
-
-
-def _open_watchers(prepared: Run, stack: contextlib.ExitStack) -> list[Watcher]:
-    """Viewers of the fits in progress, beside the terminal."""
-    config, kind = prepared.config, prepared.kind
-    watchers: list[Watcher] = []
-    if config.tensorboard:
-        log = tensorboard_log(partial(prepared.folder.subfolder, "tensorboard"), kind.training)
-        watchers.append(warning_once(stack.enter_context(log), "TensorBoard log"))
-    return watchers
-
-
-def prepare(
-    kind_class: type[Kind[Any]],
-    options: CommonOptions,
-    context: Context,
-    folder: RunFolder | None = None,
-) -> Run:
-    """Open the data, resolve the configuration and create the run folder.
-
-    Raises:
-        UsageError: If the data cannot be opened, options conflict, or the folder cannot be made.
-    """
     device = resolve_device(options.device)
-    kind = open_data(kind_class, options)
+    try:
+        kind = kind_class.open(options)
+    except SceneError as error:
+        raise UsageError(str(error)) from None
     given = replace(options, device=str(device))
     if context.resumed is not None:
         given = _with_saved_choices(given, context.resumed.config)
     # `auto` may fit for seconds here; it prints a line first.
     config = kind.resolve(given)
-    names = _repeated(kind, config)
+    names = kind.fit_names(config)
     # Files are named by six digits of a value.
     stems = [name.stem for name in names]
     for name in names:
@@ -99,43 +73,18 @@ def prepare(
     if folder is None:
         folder = create_run_folder(options.out, kind.title, overwrite=options.overwrite)
         folder.clear(names)
-    prepared = Run(kind, options, config, folder, context, names)
-    with closed_on_error(folder):
+    with contextlib.closing(folder), contextlib.ExitStack() as stack:
         lines = [*kind.summary(config), *(f"note: {note}" for note in kind.notes_on_data)]
         lines.append(f"device   {describe(device)}")
         if not config.quiet:
             say(*lines)
-        _begin(prepared)
-    return prepared
-
-
-def _repeated(kind: Kind[Any], config: CommonOptions) -> list[FitName]:
-    """All fits of a run: those of the kind, and their repetitions with other seeds.
-
-    Raises:
-        UsageError: If another option has several values as well.
-    """
-    names = list(kind.fit_names(config))
-    if config.num_seeds == 1 or kind.repeats_itself:
-        return names
-    require(
-        all(name.swept is None for name in names),
-        "--seeds and several values of another option exclude each other",
-    )
-    extra = range(1, config.num_seeds)
-    return [*names, *(FitName(name.encoding, (SEED, seed)) for seed in extra for name in names)]
-
-
-def open_data(kind_class: type[Kind[Any]], options: CommonOptions) -> Kind[Any]:
-    """Open the data of a kind.
-
-    Raises:
-        UsageError: If it cannot be opened, or is not what the options need.
-    """
-    try:
-        return kind_class.open(options)
-    except SceneError as error:
-        raise UsageError(str(error)) from None
+        run = Run(kind, options, config, folder, context, names)
+        _begin(run)
+        run.compute_references()
+        if config.tensorboard:
+            log = tensorboard_log(partial(folder.subfolder, "tensorboard"), kind.training)
+            run.watchers = [warning_once(stack.enter_context(log), "TensorBoard log")]
+        yield run
 
 
 def _with_saved_choices(options: CommonOptions, saved: Mapping[str, Any]) -> CommonOptions:
@@ -161,10 +110,10 @@ def _begin(prepared: Run) -> None:
         UsageError: If the folder cannot be written, or the data or the configuration has changed.
     """
     context, folder, kind = prepared.context, prepared.folder, prepared.kind
-    config = as_json(asdict(prepared.config))
+    config = as_json(prepared.config)
     state = RunState(
         kind=kind.name,
-        options=as_json(asdict(prepared.options)),
+        options=as_json(prepared.options),
         in_memory=list(prepared.options.in_memory()),
         own_encodings=own_files(prepared.config.encodings),
         command=context.command,
@@ -175,15 +124,21 @@ def _begin(prepared: Run) -> None:
         versions=versions(),
     )
     before = context.resumed
-    if before is not None and before.digest:
+    if before is None:
+        try:
+            folder.begin(state, prepared.options.in_memory())
+        except OSError as error:
+            raise UsageError(f"cannot write to {folder.path}: {error.strerror}") from None
+    else:
         if before.digest != state.digest:
             raise UsageError(
                 f"--resume {folder.path}: {kind.source} has changed since the run started; start "
                 "a new run"
             )
+        # The data may be found under another path now.
+        files = {kind.name, *file_options(kind.Options)}
         for name, value in state.config.items():
-            # The data may be found under another path now.
-            if before.config.get(name) != value and name != kind.name:
+            if name not in files and before.config.get(name) != value:
                 raise UsageError(
                     f"--resume {folder.path}: the run had {name} {before.config.get(name)!r:.200} "
                     f"and would now have {value}; resume it on the kind of device that it was "
@@ -196,11 +151,6 @@ def _begin(prepared: Run) -> None:
         ]
         if changed:
             prepared.config.log(f"note: the run was started with {'; '.join(changed)}")
-    else:
-        try:
-            folder.begin(state, prepared.options.in_memory())
-        except OSError as error:
-            raise UsageError(f"cannot write to {folder.path}: {error.strerror}") from None
     context.stop.folder = folder.path
     own = state.own_encodings.items()
     context.stop.encodings = [f"{file.path}:{name}" for name, file in own if file.path]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nerf_posenc.training.checkpoints import CheckpointError
-from nerf_posenc_app.in_memory import InMemory
+from nerf_posenc_app.in_memory import InMemory, file_options
 from nerf_posenc_app.json_values import from_json
 from nerf_posenc_app.kinds import KINDS, require_installed
 from nerf_posenc_app.kinds.kind import Kind
@@ -135,9 +135,10 @@ def _saved_options(
     except (UsageError, ValueError, ImportError, OSError, CheckpointError) as error:
         raise UsageError(f"--resume {run}: {error}") from None
 
-    def found(name: str) -> str:
-        path = Path(state.cwd, name)
-        is_here = Path(state.cwd) == Path.cwd()
-        return str(path) if not is_here and path.exists() else name
-
-    return kind, kind.relocated(options, found)
+    # Words that are no files there, such as a built-in name, are left as they are.
+    found = {
+        name: str(Path(state.cwd, value))
+        for name in {kind.name, *file_options(kind.Options)} - set(state.in_memory)
+        if (value := getattr(options, name)) and Path(state.cwd, value).exists()
+    }
+    return kind, options if Path(state.cwd) == Path.cwd() else replace(options, **found)

@@ -9,7 +9,7 @@ import sys
 import webbrowser
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from nerf_posenc_app.options import PROGRAM, CommonConfig, CommonOptions, comman
 from nerf_posenc_app.report.outputs import write_report
 from nerf_posenc_app.report.page import About
 from nerf_posenc_app.report.tables import fitted_line, table
-from nerf_posenc_app.runs.failures import failure_reason, is_out_of_memory
 from nerf_posenc_app.runs.folder import REPORT, RunFolder
 from nerf_posenc_app.runs.notes import notes_on, too_short
 from nerf_posenc_app.runs.saved import METRICS, FitFile, RunState, write_metrics
@@ -35,13 +34,14 @@ from nerf_posenc_app.runs.train import (
     Session,
     Watcher,
     begin_fit,
+    failure_reason,
+    is_out_of_memory,
     print_ending,
     result_of,
     training,
 )
 from nerf_posenc_app.terminal import first_line, noted, print_to_stderr, printable, quoted, say
 from nerf_posenc_app.values.finding import Doubt, Finding, find
-from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result, over_seeds
 
@@ -105,17 +105,13 @@ class Run:
 
     def fit_file(self, name: FitName) -> FitFile:
         """Where a fit is saved."""
-        about = {
-            "name": self.kind.title,
-            "config": as_json(asdict(self.config)),
-            "versions": versions(),
-        }
-        path, token = self.folder.fit_path(name), self.folder.token
-        return FitFile(path, seconds=self.config.save_every, about=about, token=token)
+        file = self.folder.fit_file(name, self.config.save_every)
+        file.halved_batch_size = self._halved_batch_sizes.get(name)
+        return file
 
     def names_to_fit(self) -> Iterator[FitName]:
         """Names of the fits; those that were complete before are only evaluated, and come last."""
-        self._queue = deque(sorted(self.names, key=lambda name: self.fit_file(name).is_complete()))
+        self._queue = deque(sorted(self.names, key=lambda name: self.fit_file(name).is_complete))
         while self._queue:
             yield self._queue.popleft()
 
@@ -136,15 +132,15 @@ class Run:
 
     def build(self, name: FitName) -> Fit[Any]:
         """Build the model of a fit, with its batches, its loss and its optimizer."""
-        file, config = self.fit_file(name), self.config
+        config = self.config
         if name not in self._halved_batch_sizes:
-            if (saved := file.saved_steps()) is not None:
-                step, of = saved[0], f" of {saved[1]}" if config.seconds is None else ""
-                is_over = config.seconds is None and step == saved[1]
-                config.log(
-                    f"{name} {'was fitted before' if is_over else f'continues at step {step}{of}'}"
-                )
-            self._halved_batch_sizes[name] = file.saved_batch_size()
+            saved = self.fit_file(name).progress()
+            if saved is not None:
+                of = f" of {saved.num_steps}" if config.seconds is None else ""
+                is_over = config.seconds is None and saved.step == saved.num_steps
+                how = "was fitted before" if is_over else f"continues at step {saved.step}{of}"
+                config.log(f"{name} {how}")
+            self._halved_batch_sizes[name] = None if saved is None else saved.halved_batch_size
         if (halved := self._halved_batch_sizes[name]) is not None:
             config = replace(config, batch_size=halved)
         return begin_fit(self.kind, name, config)
@@ -167,7 +163,6 @@ class Run:
                 score=self.kind.training,
                 file=self.fit_file(fit.name),
                 watchers=self.watchers,
-                halved_batch_size=halved,
             ) as session:
                 yield session
         except (RuntimeError, MemoryError) as error:
@@ -198,7 +193,7 @@ class Run:
         of = f" of {config.steps}" if config.seconds is None else ""
         folder = self.context.stop.folder or self.folder.path
         names = self.names[self.names.index(result.name) + 1 :]
-        later = [name for name in names if not self.fit_file(name).is_complete()]
+        later = [name for name in names if not self.fit_file(name).is_complete]
         goes_on = f"goes on with {', '.join(map(str, later))}; " if later else ""
         config.log(
             f"stopped {result.name} at step {result.steps}{of}; {goes_on}press again to quit; "
@@ -259,21 +254,13 @@ class Run:
         )
         with self.folder.publishing() as folder:
             # The scores are written first; the report and its images can be made again from them.
-            write_metrics(
-                folder / METRICS,
-                about.run,
-                all_results,
-                measures=measures,
-                training=about.training,
-                finding=finding,
-            )
+            write_metrics(folder / METRICS, about, all_results)
             figures = config.figures
             notes += write_report(
                 folder, about, all_results, self.originals, figures=figures, report=REPORT
             )
-        self._print_table(
-            all_results, measures, [*notes, f"fits: {fitted_line(all_results, about.run)}"], finding
-        )
+        notes.append(f"fits: {fitted_line(all_results, about.run)}")
+        self._print_table(all_results, about, notes)
         return is_whole
 
     def _with_blocks_of_best(
@@ -288,17 +275,11 @@ class Run:
         changed = replace(best, evaluation=replace(best.evaluation, blocks=blocks))
         return [changed if result is best else result for result in shown]
 
-    def _print_table(
-        self,
-        shown: Sequence[Result],
-        measures: Sequence[Measure],
-        notes: Sequence[str],
-        finding: Finding | None,
-    ) -> None:
+    def _print_table(self, shown: Sequence[Result], about: About, notes: Sequence[str]) -> None:
         config = self.config
         if not config.quiet:
-            said = [] if finding is None else [finding.sentence]
-            say("", *table(shown, measures).split("\n"), "", *said)
+            said = [] if about.finding is None else [about.finding.sentence]
+            say("", *table(shown, about.measures).split("\n"), "", *said)
         for note in notes:
             config.log(f"note: {note}")
         report = self.folder.path / REPORT
@@ -323,8 +304,7 @@ def _run_details(prepared: Run) -> dict[str, Any]:
     kind, config = prepared.kind, replace(prepared.config, out=prepared.folder.path)
     details = {
         "command": prepared.context.command,
-        "config": asdict(config),
-        "all_fits": [str(name) for name in prepared.names],
+        "config": config,
         "data": {
             "kind": kind.name,
             "title": kind.title,

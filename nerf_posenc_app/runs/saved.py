@@ -12,34 +12,32 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from nerf_posenc.training.checkpoints import (
-    CheckpointError,
-    load_checkpoint,
-    save_checkpoint,
-    write_text,
-)
-from nerf_posenc_app.json_values import as_json, file_name, from_json, read_json
+from nerf_posenc.training.checkpoints import load_checkpoint, save_checkpoint
+from nerf_posenc_app.json_values import as_json, from_json, read_json
 from nerf_posenc_app.options import PROGRAM
 from nerf_posenc_app.own_encodings import OwnFile
-from nerf_posenc_app.report.images import read_run_image
-from nerf_posenc_app.report.page import SECTIONS
+from nerf_posenc_app.report.images import read_run_image, run_file
+from nerf_posenc_app.report.page import SECTIONS, About
 from nerf_posenc_app.report.tables import PER_FIT, gain
 from nerf_posenc_app.terminal import print_to_stderr
-from nerf_posenc_app.values.blocks import Block, Evaluation, Video, View
+from nerf_posenc_app.values.blocks import Block, Video, View
 from nerf_posenc_app.values.finding import Finding
 from nerf_posenc_app.values.measures import Measure
-from nerf_posenc_app.values.names import FitName, block_files
-from nerf_posenc_app.values.results import Point, Result
+from nerf_posenc_app.values.names import block_files
+from nerf_posenc_app.values.results import Result
 
 METRICS = "metrics.json"
 STATE = "run.json"
 FITS = "fits"
 DATA = "data"
 FIT_SUFFIX = ".safetensors"
+
+# Fields of a `Result` that an entry of ``metrics.json`` has under the same names.
+_PLAIN = ("seconds", "parameters", "steps", "is_reference", "is_complete")
 
 FORMAT = "nerf_posenc run"
 VERSION = 3
@@ -80,16 +78,6 @@ class RunState:
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
-def write_state(path: Path, state: RunState, token: str) -> None:
-    """Write what was asked of a run.
-
-    Raises:
-        OSError: If it cannot be written.
-    """
-    values = {"format": FORMAT, "version": VERSION, **asdict(state), "token": token}
-    write_text(path, json.dumps(values, indent=2) + "\n", token=token)
-
-
 def read_state(file: Path) -> RunState:
     """Read what was asked of a run.
 
@@ -97,22 +85,22 @@ def read_state(file: Path) -> RunState:
         OSError: If it cannot be read.
         ValueError: If it is of another program or version, or a value is of another type.
     """
-    values = read_json(file)
-    if not isinstance(values, dict) or values.get("format") != FORMAT:
-        raise ValueError(f"its format is not {FORMAT!r}")
-    _require_version(values)
-    state: RunState = from_json(RunState, values, STATE)
+    state: RunState = from_json(RunState, _values(file), STATE)
     if not (state.token.isalnum() and 8 <= len(state.token) <= 64):
         raise ValueError("its token was not written by this program")
     return state
 
 
-def _require_version(values: Mapping[str, Any]) -> None:
-    """Check that this version of the program wrote a file.
+def _values(file: Path) -> dict[str, Any]:
+    """Values of a JSON file that this version of the program wrote.
 
     Raises:
-        ValueError: Naming the version that wrote it.
+        OSError: If it cannot be read.
+        ValueError: If it is damaged, or of another program or version.
     """
+    values: dict[str, Any] = from_json(dict[str, Any], read_json(file), file.name)
+    if values.get("format") != FORMAT:
+        raise ValueError(f"its format is not {FORMAT!r}")
     if values.get("version") != VERSION:
         versions = values.get("versions")
         writer = versions.get("nerf_posenc") if isinstance(versions, dict) else None
@@ -120,64 +108,60 @@ def _require_version(values: Mapping[str, Any]) -> None:
             f"nerf_posenc {writer or 'of an unknown version'} wrote it in version "
             f"{values.get('version')!r} of its format, and this program reads version {VERSION}"
         )
+    return values
 
 
+@dataclass(frozen=True)
+class Progress:
+    """How far a saved fit is.
+
+    Attributes:
+        step: steps taken.
+        num_steps: steps in all.
+        halved_batch_size: its batch size, if it is not the run's.
+    """
+
+    step: int
+    num_steps: int
+    halved_batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.halved_batch_size is not None and self.halved_batch_size < 1:
+            raise ValueError(f"no batch has {self.halved_batch_size} examples")
+
+
+@dataclass
 class FitFile:
     """Where one fit is saved.
 
-    Args:
+    Attributes:
         path: file of the checkpoint; its folder exists.
         seconds: time between two saves.
-        about: description of the run, saved with the fit.
         token: part of the names of files in progress, which only their run knows.
+        halved_batch_size: batch size, if that of the run was too large for the memory.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        seconds: float = 60.0,
-        about: Mapping[str, Any] | None = None,
-        token: str = "",
-    ) -> None:
-        self.path, self.seconds = path, seconds
-        self._about, self._token = about or {}, token
-        self._saved_at = time.monotonic()
-        self._has_warned = False
+    path: Path
+    seconds: float = 60.0
+    token: str = ""
+    halved_batch_size: int | None = None
+    _saved_at: float = field(default_factory=time.monotonic, init=False)
+    _has_warned: bool = field(default=False, init=False)
 
-    def read(self) -> dict[str, Any] | None:
-        """Read what was saved; None if nothing was.
-
-        Raises:
-            CheckpointError: If the file is damaged or of another version.
-            OSError: If it cannot be read.
-        """
-        return load_checkpoint(self.path) if self.path.exists() else None
-
-    def summary(self) -> dict[str, Any]:
-        """Header of a checkpoint, without its tensors; empty if it cannot be read."""
+    def progress(self) -> Progress | None:
+        """How far the saved fit is; None if nothing was saved, or it cannot be read."""
         try:
-            return load_checkpoint(self.path, with_tensors=False)
-        except (OSError, CheckpointError):
-            return {}
-
-    def saved_steps(self) -> tuple[int, int] | None:
-        """Steps taken and steps in all of the saved fit; None if nothing was saved."""
-        fit = self.summary().get("fit")
-        if not isinstance(fit, dict):
+            saved = load_checkpoint(self.path, with_tensors=False)
+            progress: Progress = from_json(Progress, {**saved["fit"], **saved}, "fit")
+        except (OSError, ValueError, KeyError, TypeError):
             return None
-        taken, whole = fit.get("step"), fit.get("num_steps")
-        return (taken, whole) if isinstance(taken, int) and isinstance(whole, int) else None
+        return progress
 
+    @property
     def is_complete(self) -> bool:
         """Whether a fit with all its steps was saved."""
-        steps = self.saved_steps()
-        return steps is not None and steps[0] == steps[1]
-
-    def saved_batch_size(self) -> int | None:
-        """Batch size of the saved fit, if it is not the run's."""
-        batch_size = self.summary().get("halved_batch_size")
-        return batch_size if isinstance(batch_size, int) and batch_size > 0 else None
+        progress = self.progress()
+        return progress is not None and progress.step == progress.num_steps
 
     def write(self, values: Mapping[str, Any]) -> None:
         """Save the fit.
@@ -186,7 +170,8 @@ class FitFile:
             SaveError: If it cannot be written; what was saved before is kept.
         """
         try:
-            save_checkpoint(self.path, {**values, "run": self._about}, token=self._token)
+            values = {**values, "halved_batch_size": self.halved_batch_size}
+            save_checkpoint(self.path, values, token=self.token)
         except OSError as error:
             reason = error.strerror or error
             raise SaveError(f"cannot write {self.path}: {reason}") from None
@@ -236,7 +221,6 @@ class Metrics:
         training: measure of the training curves.
         measures: columns of the table.
         config: configuration of the run.
-        all_fits: names of all fits of the run, also of those that failed.
         versions: versions of what the run was made with.
         fits: results and references; their views are read by `read_views`.
         finding: best fit of the run, its verdict and its qualifications.
@@ -248,14 +232,8 @@ class Metrics:
     measures: Sequence[Measure]
     config: Mapping[str, Any]
     versions: Mapping[str, Any]
-    all_fits: Sequence[str] = ()
     fits: Sequence[Result] = field(default_factory=list)
     finding: Finding | None = None
-
-    @property
-    def sentence(self) -> str | None:
-        """Headline of the run; None if no fit has a score."""
-        return None if self.finding is None else self.finding.sentence
 
     def complete_fits(self) -> dict[str, Result]:
         """Fits that took all their steps, or all their seconds, by name."""
@@ -263,26 +241,15 @@ class Metrics:
         return {fit.label: fit for fit in fits if fit.is_complete}
 
 
-def write_metrics(
-    path: Path,
-    run: Mapping[str, Any],
-    results: Sequence[Result],
-    *,
-    measures: Sequence[Measure],
-    training: Measure,
-    finding: Finding | None = None,
-) -> None:
+def write_metrics(path: Path, about: About, results: Sequence[Result]) -> None:
     """Write all results, their histories and the description of the run as JSON.
 
     Args:
         path: file to write.
-        run: configuration and versions that reproduce the run.
+        about: configuration and versions that reproduce the run, its measures and its finding.
         results: the fits and references.
-        measures: columns of the table.
-        training: measure of the training curves.
-        finding: best fit of the run, its verdict and its qualifications.
     """
-    first = measures[0]
+    measures, training, first = about.measures, about.training, about.measures[0]
     gain_name = "gain_db" if first.name.endswith("_db") else "gain"
     fits = [
         {
@@ -318,11 +285,11 @@ def write_metrics(
     values = {
         "format": FORMAT,
         "version": VERSION,
-        **run,
+        **about.run,
         "training": training,
         "definitions": definitions,
         "measures": measures,
-        "finding": finding,
+        "finding": about.finding,
         "fits": fits,
     }
     text = json.dumps(as_json(values), indent=2, allow_nan=False)
@@ -345,17 +312,15 @@ def read_metrics(folder: Path) -> Metrics:
             raise ValueError("it is a folder of runs: give the folders in it")
         resume = "; continue it with --resume" if (folder / STATE).is_file() else ""
         raise ValueError(f"it has no {METRICS}: the run is not complete{resume}")
-    values = from_json(dict[str, Any], read_json(file), METRICS)
-    _require_version(values)
+    values = _values(file)
     entries = from_json(list[dict[str, Any]], values.pop("fits", None), "fits")
     run: Metrics = from_json(Metrics, values, METRICS)
     if not run.measures or any(not 0 <= measure.digits <= 10 for measure in run.measures):
         raise ValueError("it has no measures, or one of more than 10 digits")
     fits = [_read_fit(entry, run) for entry in entries]
-    names = {fit.label for fit in fits}
-    if not fits or len(names) < len(fits):
+    if not fits or len({fit.label for fit in fits}) < len(fits):
         raise ValueError("it has no fits, or two of one name")
-    return Metrics(**{**vars(run), "fits": fits})
+    return replace(run, fits=fits)
 
 
 def _blocks(*, are_files: bool) -> Mapping[str, type]:
@@ -367,46 +332,34 @@ def _blocks(*, are_files: bool) -> Mapping[str, type]:
 
 
 def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
-    def read(kind: Any, name: str, default: Any = None) -> Any:
-        return from_json(kind, entry.get(name, default), name)
-
-    records = read(list[dict[str, Any]], "history")
-    blocks: list[Any] = []
-    for key, kind in _blocks(are_files=False).items():
-        blocks += read(list[kind], key, [])  # type: ignore[valid-type]
-    scores = {m.name: read(float, m.name) for m in run.measures if m.name in entry}
-    if run.measures[0].name not in scores:
-        raise ValueError(f"a fit has no {run.measures[0].name}")
-    swept = read(dict[str, float], "swept", {})
-    name = FitName(read(str, "encoding"), next(iter(swept.items()), None))
-    # The stem becomes part of file names.
-    file_name(name.stem, "encoding")
-    return Result(
-        name=name,
-        parameters=read(int, "parameters"),
-        seconds=read(float, "seconds"),
-        steps=read(int, "steps"),
-        evaluation=Evaluation(
-            scores,
-            blocks,
-            by_seed=read(list[dict[str, float]], "by_seed", []),
-            remarks=read(list[str], "remarks", []),
-        ),
-        history=[
-            Point(
-                from_json(int, record.get("step"), "step"),
-                from_json(float, record.get("seconds"), "seconds"),
-                from_json(float, record.get(run.training.name), run.training.name),
-            )
-            for record in records
-        ],
-        details={
-            **{f"{n}_titles": read(list[str], f"{n}_titles", []) for n in _blocks(are_files=True)},
-            **{name: entry.get(name) for name in PER_FIT},
+    first, score = run.measures[0].name, run.training.name
+    if first not in entry:
+        raise ValueError(f"a fit has no {first}")
+    swept = from_json(dict[str, Any], entry.get("swept", {}), "swept")
+    titles = [f"{name}_titles" for name in _blocks(are_files=True)]
+    values = {
+        **{key: entry[key] for key in _PLAIN if key in entry},
+        "name": {"encoding": entry.get("encoding"), "swept": next(map(list, swept.items()), None)},
+        "evaluation": {
+            "scores": {m.name: entry[m.name] for m in run.measures if m.name in entry},
+            **{key: entry[key] for key in ("by_seed", "remarks") if key in entry},
         },
-        is_reference=read(bool, "is_reference", False),
-        is_complete=read(bool, "is_complete"),
-    )
+        "history": [
+            {**point, "score": point.get(score)}
+            for point in from_json(list[dict[str, Any]], entry.get("history"), "history")
+        ],
+        "details": {
+            **{key: from_json(list[str], entry.get(key, []), key) for key in titles},
+            **{key: entry.get(key) for key in PER_FIT},
+        },
+    }
+    fit: Result = from_json(Result, values, "fits")
+    blocks = [
+        block
+        for key, kind in _blocks(are_files=False).items()
+        for block in from_json(list[kind], entry.get(key, []), key)  # type: ignore[valid-type]
+    ]
+    return replace(fit, evaluation=replace(fit.evaluation, blocks=blocks))
 
 
 def read_views(folder: Path, fit: Result, limit: int) -> list[View]:
@@ -443,9 +396,5 @@ def read_file_blocks(folder: Path, fit: Result) -> list[Block]:
 
 def video_file(folder: Path, stem: str, max_bytes: int = 16 << 20) -> Path | None:
     """A video of a run folder, if it is there and not too large for a page."""
-    for suffix in (".mp4", ".webp"):
-        file = (folder / (stem + suffix)).resolve()
-        inside = file.is_relative_to(folder.resolve()) and file.is_file()
-        if inside and file.stat().st_size <= max_bytes:
-            return file
-    return None
+    files = (run_file(folder, stem + suffix) for suffix in (".mp4", ".webp"))
+    return next((file for file in files if file and file.stat().st_size <= max_bytes), None)

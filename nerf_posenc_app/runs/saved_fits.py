@@ -10,7 +10,7 @@ from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
 from nerf_posenc_app.kinds import KINDS, require_installed
 from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import UsageError
-from nerf_posenc_app.runs.saved import FIT_SUFFIX, FITS, Metrics, read_metrics
+from nerf_posenc_app.runs.saved import FIT_SUFFIX, FITS, FitFile, Metrics, read_metrics
 
 
 def find_fit(run: Path, encoding: str | None) -> tuple[str, Path, Path]:
@@ -52,52 +52,48 @@ def fit_files(run: Path) -> dict[str, Path]:
     return {unquote(file.stem): file for file in files if not file.name.startswith(".")}
 
 
-def kind_of_fit(file: Path) -> tuple[type[Kind[Any]], Mapping[str, Any]]:
-    """Kind of a saved fit, and what else its file says, without its tensors.
+def kind_of_fit(file: Path) -> type[Kind[Any]]:
+    """Kind of a saved fit.
 
     Raises:
         UsageError: If it cannot be read, or is of no kind that this program knows.
     """
     try:
-        saved = load_checkpoint(file, with_tensors=False)
-        name = saved["model"]["kind"]
+        name = load_checkpoint(file, with_tensors=False)["model"]["kind"]
         require_installed(name)
-        return KINDS[name], saved
+        return KINDS[name]
     except (CheckpointError, OSError, ImportError) as error:
         raise UsageError(str(error)) from None
     except (KeyError, TypeError):
         raise UsageError(f"{file} has no model that can be rendered or exported") from None
 
 
-def note_of_choice(run: Path, encoding: str | None, chosen: str) -> str | None:
-    """Say which of several fits was taken, if none was named.
+def notes_on_fit(run: Path, encoding: str | None, chosen: str, file: Path) -> list[str]:
+    """Say which of several fits was taken if none was named, and how far it is if not complete.
 
     Args:
         run: run folder, or the file of a fit.
         encoding: name that was asked for; None if none was.
         chosen: the fit that was taken.
+        file: its file.
     """
-    if run.is_file():
-        return None
-    names, why, metrics = list(fit_files(run)), "as the run is not complete", metrics_of(run)
-    if metrics is not None:
-        names = [fit.label for fit in metrics.fits if fit.label in names]
-        why = f"the best by {metrics.measures[0].quantity}"
-        first = next(
-            (f for f in metrics.fits if f.label == chosen and len(f.evaluation.by_seed) > 1), None
+    notes = []
+    names = [] if run.is_file() else list(fit_files(run))
+    if encoding is None and len(names) > 1:
+        metrics = metrics_of(run)
+        why = "as the run is not complete"
+        if metrics is not None:
+            names = [fit.label for fit in metrics.fits if fit.label in names]
+            why = f"the best by {metrics.measures[0].quantity}"
+            seeds = next(len(f.evaluation.by_seed) for f in metrics.fits if f.label == chosen)
+            why += f", and of its {seeds} seeds the first" if seeds > 1 else ""
+        notes.append(
+            f"note: chose {chosen} of {', '.join(names)}, {why}; choose another with --encoding"
         )
-        if first is not None:
-            why += f", and of its {len(first.evaluation.by_seed)} seeds the first"
-    if encoding is not None or len(names) < 2:
-        return None
-    return f"note: chose {chosen} of {', '.join(names)}, {why}; choose another with --encoding"
-
-
-def note_of_progress(name: str, saved: Mapping[str, Any]) -> str | None:
-    """Say how far a fit is that is not complete."""
-    fit = saved.get("fit")
-    step, num_steps = (fit.get("step"), fit.get("num_steps")) if isinstance(fit, dict) else (0, 0)
-    return None if step == num_steps else f"note: {name} is at step {step} of {num_steps}"
+    fit = FitFile(file).progress()
+    if fit is not None and fit.step != fit.num_steps:
+        notes.append(f"note: {chosen} is at step {fit.step} of {fit.num_steps}")
+    return notes
 
 
 def metrics_of(run: Path) -> Metrics | None:

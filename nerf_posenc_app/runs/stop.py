@@ -19,31 +19,23 @@ class Stop:
         folder: run folder of the run, once there is one that can be resumed.
         encodings: encodings of files of the user's, which resuming it needs: ``FILE.py:NAME``.
         is_training: whether a fit is in progress, which ends at its next step.
+        ends_run: whether the run shall end.
     """
 
     def __init__(self) -> None:
         self.folder: Path | None = None
         self.encodings: Sequence[str] = ()
-        self.is_training = False
-        self._num_requests = 0
-        self._ends_fit = False
-        self._ends_run = False
+        self.is_training = self.ends_run = self._ends_fit = self._was_requested = False
 
     @property
     def is_requested(self) -> bool:
         """Whether the fit in progress shall end."""
-        return self._ends_fit or self._ends_run
+        return self._ends_fit
 
     def request(self, *, run: bool = False) -> None:
         """Ask for the end of the fit, or of the run, as a second request does in any case."""
-        self._num_requests += 1
-        self._ends_fit = True
-        self._ends_run = run or self._num_requests > 1
-
-    @property
-    def ends_run(self) -> bool:
-        """Whether the run shall end."""
-        return self._ends_run
+        self.ends_run = run or self._was_requested
+        self._ends_fit = self._was_requested = True
 
     @contextlib.contextmanager
     def training(self) -> Iterator[None]:
@@ -52,11 +44,10 @@ class Stop:
         Raises:
             Stopped: As it ends, if the run shall end.
         """
-        self._ends_fit = False
-        self.is_training = True
+        self._ends_fit, self.is_training = False, True
         try:
             yield
         finally:
             self.is_training = False
-        if self._ends_run:
+        if self.ends_run:
             raise Stopped

@@ -8,11 +8,10 @@ from typing import Any
 
 import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-from tqdm import tqdm
 
 from nerf_posenc.images import to_eight_bits
 from nerf_posenc.networks import num_parameters
-from nerf_posenc.training.checkpoints import CheckpointError
+from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
 from nerf_posenc.training.loop import FitState, TakeStep, Training, captured_step, predictor
 from nerf_posenc_app.kinds.kind import Config, Fit, Kind, Problem
 from nerf_posenc_app.options import CommonConfig
@@ -29,6 +28,36 @@ Watcher = Callable[[str, FitState, Problem], None]
 
 class BuildError(RuntimeError):
     """A model cannot be built of the options of a fit; the message is that of the model."""
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an error is torch's or Python's for too little memory."""
+    # On a CPU torch raises a plain RuntimeError.
+    return (
+        isinstance(error, torch.OutOfMemoryError | MemoryError)
+        or "allocate memory" in str(error)
+        or "DefaultCPUAllocator" in str(error)
+    )
+
+
+def failure_reason(error: Exception) -> str:
+    """Explain why a fit failed, and what to change.
+
+    Raises:
+        Exception: The error itself, if no option explains it.
+    """
+    if isinstance(error, FloatingPointError):
+        return f"{error} (--lr)"
+    if isinstance(error, CheckpointError):
+        return f"{error}; remove the file to fit it again"
+    if isinstance(error, BuildError):
+        return f"the model cannot be built: {error}"
+    if is_out_of_memory(error):
+        return "out of memory; use a smaller --batch-size, --width or --size"
+    # By name, since importing these errors takes a second.
+    if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+        return f"{str(error).strip().splitlines()[0]} (leave out --compile)"
+    raise error
 
 
 def begin_fit(kind: Kind[Config], name: FitName, config: Config) -> Fit[Config]:
@@ -58,7 +87,6 @@ def training(
     score: TrainingScore,
     file: FitFile | None = None,
     watchers: Sequence[Watcher] = (),
-    halved_batch_size: int | None = None,
 ) -> Iterator["Session"]:
     """Surround the steps of a fit: go on from its file, save it once a minute and as it ends.
 
@@ -68,7 +96,6 @@ def training(
         score: score of the batches that the progress line and the snapshots show.
         file: file that the fit is saved in; None for nowhere.
         watchers: log the fit in progress.
-        halved_batch_size: batch size, if that of the run was too large for the memory.
 
     Raises:
         CheckpointError: If the file is damaged, of another version or of another fit.
@@ -76,12 +103,11 @@ def training(
         SaveError: If the fit cannot be saved as it ends.
         Stopped: If the run was asked to end.
     """
-    session = Session(fit, stop, file, halved_batch_size, score, watchers)
+    session = Session(fit, stop, file, score, watchers)
     session.restore()
     was_complete = fit.state.is_complete
     with session.bar, stop.training():
         yield session
-        session.save_part()
         if not was_complete:
             # Inside the fit, so that a signal at the last step does not lose it.
             session.finish()
@@ -99,6 +125,8 @@ def result_of(kind: Kind[Config], fit: Fit[Config]) -> Result:
         raise FloatingPointError(
             f"its {first.label} is not a number: its weights overflow; use a smaller learning rate"
         )
+    problem = fit.problem
+    (optimizer, lr), *others = problem.optimizer.peak_lrs.items()
     return Result(
         name=fit.name,
         parameters=num_parameters(members[0]),
@@ -110,31 +138,19 @@ def result_of(kind: Kind[Config], fit: Fit[Config]) -> Result:
             for record in fit.state.history
         ],
         snapshots=fit.snapshots,
-        details={**fit.problem.details, **_training_of(fit), **evaluation.details},
+        details={
+            **problem.details,
+            "optimizer": optimizer,
+            "lr": lr,
+            **{f"{name}_lr": other for name, other in others},
+            "schedule": getattr(problem.schedule, "__qualname__", type(problem.schedule).__name__),
+            "ema_decay": problem.ema_decay or 0.0,
+            "batch_size": fit.config.batch_size,
+            "precision": str(problem.autocast_dtype or torch.float32).removeprefix("torch."),
+            **evaluation.details,
+        },
         is_complete=fit.state.is_complete,
     )
-
-
-def _training_of(fit: Fit[Any]) -> dict[str, Any]:
-    """Optimizer, schedule, average, batches and precision that a fit was trained with."""
-    problem = fit.problem
-    (optimizer, lr), *others = problem.optimizer.peak_lrs.items()
-    return {
-        "optimizer": optimizer,
-        "lr": lr,
-        **{f"{name}_lr": other for name, other in others},
-        "schedule": getattr(problem.schedule, "__qualname__", type(problem.schedule).__name__),
-        "ema_decay": problem.ema_decay or 0.0,
-        "batch_size": fit.config.batch_size,
-        "precision": str(problem.autocast_dtype or torch.float32).removeprefix("torch."),
-    }
-
-
-def _bar(name: str, state: FitState, *, quiet: bool) -> "tqdm[Any]":
-    """Progress bar of a fit: of its steps, or of its seconds."""
-    limit = state.limit_seconds
-    total, unit = (state.num_steps, "step") if limit is None else (math.ceil(limit), "s")
-    return progress_bar(name, total, unit, initial=_done(state), quiet=quiet)
 
 
 def _done(state: FitState) -> int:
@@ -169,13 +185,12 @@ class Session:
         fit: Fit[Any],
         stop: Stop,
         file: FitFile | None,
-        halved_batch_size: int | None,
         score: TrainingScore,
         watchers: Sequence[Watcher] = (),
     ) -> None:
         self._fit, self._file, self._watchers = fit, file, watchers
         self._state, self._problem = state, problem = fit.state, fit.problem
-        self._halved_batch_size, self._score = halved_batch_size, score
+        self._score = score
         # Denser at the start, when a fit changes most; in steps or seconds.
         config = fit.config
         length, count = config.seconds or config.steps, config.video
@@ -184,7 +199,11 @@ class Session:
         if problem.ema_decay is not None:
             average = get_ema_multi_avg_fn(problem.ema_decay)
             self._average = AveragedModel(fit.model, multi_avg_fn=average)
-        self.bar = _bar(str(fit.name), state, quiet=config.quiet)
+        limit = state.limit_seconds
+        total, unit = (state.num_steps, "step") if limit is None else (math.ceil(limit), "s")
+        self.bar = progress_bar(
+            str(fit.name), total, unit, initial=_done(state), quiet=config.quiet
+        )
         self.predict = predictor(
             fit.model,
             problem.forward,
@@ -215,18 +234,13 @@ class Session:
         text = score.measure.sentence(score.score_from_loss(state.history[-1].loss))
         self.bar.set_postfix_str(f"batches {text}", refresh=False)
         self.bar.update(_done(state) - self.bar.n)
-        self.take_snapshot_if_due()
-        for show in self._watchers:
-            show(str(self._fit.name), state, self._problem)
-        self.save_if_due()
-
-    def take_snapshot_if_due(self) -> None:
-        """Take a snapshot if the fit has come far enough."""
-        state = self._state
         at = state.step if state.limit_seconds is None else state.seconds
         if self._due and at >= self._due[0]:
             self._take_snapshot()
             self._due = [due for due in self._due if due > at]
+        for show in self._watchers:
+            show(str(self._fit.name), state, self._problem)
+        self.save_if_due()
 
     def _take_snapshot(self) -> None:
         images = list(self._problem.preview())
@@ -235,7 +249,12 @@ class Session:
             self._fit.snapshots.append(Snapshot(self._state.step, score, images))
 
     def finish(self) -> None:
-        """Give the model its averaged weights, take the last snapshot, save a complete fit."""
+        """Give the model its averaged weights, and take the last snapshot.
+
+        A fit that ended early is saved before that, to be continued, and a complete one after it.
+        """
+        if not self._state.is_complete:
+            self.save()
         if self._average is not None:
             self._fit.model.load_state_dict(self._average.module.state_dict())
             if self._fit.snapshots and self._fit.snapshots[-1].step == self._state.step:
@@ -251,11 +270,6 @@ class Session:
         """Save a fit in progress if the last save was long enough ago."""
         if self._file is not None and not self._state.is_complete:
             self._file.write_if_due(self.values)
-
-    def save_part(self) -> None:
-        """Save a fit that ended early."""
-        if not self._state.is_complete:
-            self.save()
 
     def save(self) -> None:
         """Save the fit.
@@ -273,7 +287,6 @@ class Session:
         return {
             "fit": self._state.state_dict(),
             "ema": self._average.state_dict() if averages and self._average else None,
-            "halved_batch_size": self._halved_batch_size,
             # In 8 bits, as a video shows them.
             "snapshots": [
                 {
@@ -293,9 +306,9 @@ class Session:
             CheckpointError: If it is of another fit, or not complete.
         """
         file = self._file
-        saved = None if file is None else file.read()
-        if saved is None:
+        if file is None or not file.path.exists():
             return
+        saved = load_checkpoint(file.path)
         try:
             self._state.load_state_dict(saved["fit"])
             if self._average is not None and saved["ema"] is not None:
@@ -303,8 +316,7 @@ class Session:
             self._restore_snapshots(saved["snapshots"])
         except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, IndexError) as error:
             reason = " ".join(str(error).split())
-            path = "the fit" if file is None else file.path
-            raise CheckpointError(f"{path} cannot be resumed: {reason}") from None
+            raise CheckpointError(f"{file.path} cannot be resumed: {reason}") from None
 
     def _restore_snapshots(self, saved: Sequence[Mapping[str, Any]]) -> None:
         self._fit.snapshots[:] = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.names import FitName
@@ -30,7 +30,8 @@ class Snapshot:
     images: Sequence[Float[Tensor, "_height _width 3"]]
 
 
-class Point(NamedTuple):
+@dataclass(frozen=True)
+class Point:
     """One point of a training curve.
 
     Attributes:
@@ -114,7 +115,11 @@ def _mean(group: Sequence[Result]) -> Result:
         first,
         seconds=statistics.mean(result.seconds for result in group),
         history=[
-            Point(points[0].step, *map(statistics.mean, zip(*(p[1:] for p in points), strict=True)))
+            Point(
+                points[0].step,
+                statistics.mean(point.seconds for point in points),
+                statistics.mean(point.score for point in points),
+            )
             for points in zip(*(result.history for result in group), strict=False)
             if len({point.step for point in points}) == 1
         ],

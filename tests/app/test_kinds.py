@@ -95,9 +95,9 @@ def test_a_saved_fit_is_rendered_where_there_is_something_to_render(
 BAD: list[tuple[str, str, Callable[[str], object], str]] = [
     ("image", "a.png", written(b"\x89PNG\r\n\x1a\n"), "cannot read a.png as an image"),
     ("image", "a.png", lambda name: None, "no image at a.png"),
-    ("image", "a.npy", saved(np.zeros((4, 4), np.complex64)), "uint8, uint16 or float32"),
-    ("image", "a.npy", saved(np.zeros((4, 4), np.int64)), "uint8, uint16 or float32"),
-    ("image", "a.npy", saved(np.zeros((2, 4, 4, 3), np.uint8)), "uint8, uint16 or float32"),
+    ("image", "a.npy", saved(np.zeros((4, 4), np.complex64)), "uint8, uint16 or floating-point"),
+    ("image", "a.npy", saved(np.zeros((4, 4), np.int64)), "uint8, uint16 or floating-point"),
+    ("image", "a.npy", saved(np.zeros((2, 4, 4, 3), np.uint8)), "uint8, uint16 or floating-point"),
     ("image", "a.npy", saved(np.zeros((4, 4, 7), np.uint8)), "not an image of 1 to 4 channels"),
     ("image", "a.npy", saved(np.zeros((0, 4), np.uint8)), "not an image of 1 to 4 channels"),
     ("image", "a.npy", saved(np.full((4, 4), np.nan, np.float32)), "all pixels are NaN"),

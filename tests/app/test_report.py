@@ -16,6 +16,7 @@ from nerf_posenc_app.kinds.coordinates import PSNR, SSIM
 from nerf_posenc_app.report.charts import _label_rows, save_charts
 from nerf_posenc_app.report.figures import save_comparison
 from nerf_posenc_app.report.images import nearness
+from nerf_posenc_app.report.page import About
 from nerf_posenc_app.report.sections import frequency_content, panels, training_charts
 from nerf_posenc_app.report.tables import gain, gain_text, table
 from nerf_posenc_app.report.video import write_training_video
@@ -87,7 +88,8 @@ def test_labels_of_marks_do_not_meet_at_the_right_edge() -> None:
 def test_metrics_are_json_also_where_a_figure_is_not_finite(tmp_path: Path) -> None:
     path = tmp_path / "metrics.json"
     results = [result("none", 20.0), result("fourier", math.inf), result("hash", math.nan)]
-    write_metrics(path, {"command": "here"}, results, measures=MEASURES, training=MEASURES[0])
+    run = {"command": "here"}
+    write_metrics(path, About(title="", measures=MEASURES, training=MEASURES[0], run=run), results)
     written = json.loads(path.read_text(), parse_constant=lambda name: 1 / 0)
     assert written["command"] == "here"
     assert written["fits"][0]["psnr_db"] == 20.0

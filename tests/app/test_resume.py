@@ -137,7 +137,9 @@ def test_only_the_run_that_was_begun_is_resumed(
 
 def test_a_run_is_resumed_from_another_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     Image.new("RGB", (20, 20), "red").save("mine.png")
-    arguments = ["--image", "mine.png", *SMALL_RUN, "--quiet", "--out", "run"]
+    Image.new("L", (20, 20), "white").save("mask.png")
+    data = ["--image", "mine.png", "--mask", "mask.png"]
+    arguments = [*data, *SMALL_RUN, "--quiet", "--out", "run"]
     assert run_with_signal(monkeypatch, arguments, 1) == 143
     Path("elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")

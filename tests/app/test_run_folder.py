@@ -113,25 +113,6 @@ def test_batches_too_large_for_the_memory_are_halved_once(
     assert not Path("small").exists()
 
 
-def test_the_headline_names_a_batch_that_was_halved(monkeypatch: pytest.MonkeyPatch) -> None:
-    errors = iter([MemoryError()])
-
-    def train(fit: Fit[Any], training: Session) -> None:
-        for error in errors:
-            raise error
-        original(fit, training)
-
-    original = train_fit.train
-    monkeypatch.setattr(train_fit, "train", train)
-    assert train_fit.main([*RUN, *SMALL_RUN, "--steps", "310", "--quiet", "--out", "run"]) == 0
-    metrics = json.loads(Path("run/metrics.json").read_text())
-    assert [fit["batch_size"] for fit in metrics["fits"]] == [100, 200]
-    finding = metrics["finding"]
-    assert "batch size 200 against 100" in " ".join(
-        [finding["sentence"], *finding["qualifications"]]
-    )
-
-
 def test_overwrite_begins_anew(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--encodings", "none", *SMALL_RUN, "--out", "run"]
     assert train_fit.main([*arguments, "--quiet"]) == 0

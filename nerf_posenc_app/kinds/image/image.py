@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -138,14 +137,20 @@ class ImageKind(CoordinateKind[ImageConfig]):
         return config
 
     def fit_names(self, config: ImageConfig) -> Sequence[FitName]:
-        """One fit for each encoding, or for each of several numbers of bands or sigmas."""
-        names = list[FitName]()
+        """One fit for each encoding and seed, or for each of several numbers of bands or sigmas."""
+        swept: dict[str, Sequence[tuple[str, float] | None]] = {}
         for encoding in config.encodings:
             used = recipes.get_recipe(encoding).options_used
             values = {option: getattr(config, option, None) for option in used}
-            several = [(o, value) for o, v in values.items() if isinstance(v, tuple) for value in v]
-            names += [FitName(encoding, each) for each in several] or [FitName(encoding)]
-        return names
+            swept[encoding] = [
+                (o, value) for o, v in values.items() if isinstance(v, tuple) for value in v
+            ]
+        if not any(swept.values()):
+            return super().fit_names(config)
+        require(
+            config.num_seeds == 1, "--seeds and several values of another option exclude each other"
+        )
+        return [FitName(name, each) for name, pairs in swept.items() for each in pairs or [None]]
 
     def measures(self, config: ImageConfig) -> Sequence[Measure]:
         """PSNR and SSIM, and between the pixels the PSNR of the fitted ones."""
@@ -213,18 +218,6 @@ class ImageKind(CoordinateKind[ImageConfig]):
             yield f"not compared with {', '.join(missing)}; to add them: {install}"
         flat = constant_psnr([scored_pixels(self.image)])
         yield from doubts_of_flat_fits(results, flat, config, self.measures(config)[0])
-
-    @classmethod
-    def relocated(cls, options: ImageOptions, found: Callable[[str], str]) -> ImageOptions:
-        """Find the files from another folder."""
-        changed: dict[str, Any] = {}
-        for name in ("mask", "observed"):
-            file = getattr(options, name)
-            # A share of the pixels and the word alpha are not files.
-            if file is not None and not isinstance(file, InMemory) and os.path.exists(found(file)):
-                changed[name] = found(file)
-        relocated: ImageOptions = super().relocated(replace(options, **changed), found)
-        return relocated
 
     @classmethod
     def render(
