@@ -145,9 +145,11 @@ class FitState:
         self.num_steps = state["num_steps"]
         if state["step"] < self.num_steps:
             self.optimizer.load_state_dict(state["optimizer"])
-        self.step = state["step"]
-        self.seconds = state["seconds"]
-        self.history = [Record(**record) for record in state["history"]]
+        self.step, self.seconds = int(state["step"]), float(state["seconds"])
+        self.history = [
+            Record(int(record["step"]), float(record["seconds"]), float(record["loss"]))
+            for record in state["history"]
+        ]
         device = next(self.model.parameters()).device
         self.losses = [torch.tensor(loss, device=device) for loss in state["losses"]]
         self.member_losses = [[float(loss) for loss in each] for each in state["member_losses"]]

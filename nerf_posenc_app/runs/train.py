@@ -26,6 +26,10 @@ Watcher = Callable[[str, FitState, Problem], None]
 """Shows a fit in progress, by its name, at every record; no training time."""
 
 
+# Errors of values that are not those of a fit.
+_FORGED = (ValueError, LookupError, TypeError, AttributeError, RuntimeError, OverflowError)
+
+
 class BuildError(RuntimeError):
     """A model cannot be built of the options of a fit; the message is that of the model."""
 
@@ -311,10 +315,13 @@ class Session:
         saved = load_checkpoint(file.path)
         try:
             self._state.load_state_dict(saved["fit"])
+            for record in self._state.history:
+                # A loss that no fit has is refused here, where the file is named.
+                self._score.score_from_loss(record.loss)
             if self._average is not None and saved["ema"] is not None:
                 self._average.load_state_dict(saved["ema"])
             self._restore_snapshots(saved["snapshots"])
-        except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, IndexError) as error:
+        except _FORGED as error:
             reason = " ".join(str(error).split())
             raise CheckpointError(f"{file.path} cannot be resumed: {reason}") from None
 

@@ -12,6 +12,7 @@ from PIL import Image
 
 import train_fit
 from nerf_posenc import __version__
+from nerf_posenc.training.checkpoints import load_checkpoint, save_checkpoint
 from nerf_posenc_app.runs.run import resume_command
 from tests.signals import require_same_bits, run_with_signal
 from tests.small import SMALL_RUN, SMALL_SCENE, write_noise
@@ -33,7 +34,7 @@ RUNS = {
     [
         ("image", 1),
         ("image", 5),
-        pytest.param("images", 5, marks=pytest.mark.slow),
+        pytest.param("held-out", 5, marks=pytest.mark.slow),
         # While poses are searched for.
         pytest.param("poses", 1, marks=pytest.mark.slow),
     ],
@@ -157,5 +158,12 @@ def test_a_damaged_fit_is_named_and_the_others_go_on(
     errors = capsys.readouterr().err
     assert "none: run/fits/none.safetensors is not a checkpoint, or is damaged" in errors
     assert "remove the file to fit it again" in errors
+    part = Path("run/fits/fourier.safetensors")
+    values = load_checkpoint(part)
+    for name, value in (("seconds", "x"), ("history", [{"step": 1, "seconds": 1, "loss": -1}])):
+        save_checkpoint(part, {**values, "fit": {**values["fit"], name: value}})
+        assert train_fit.main(["--resume", "run", "--quiet"]) == 1
+        assert f"fourier: {part} cannot be resumed: " in capsys.readouterr().err
+    save_checkpoint(part, values)
     file.unlink()
     assert train_fit.main(["--resume", "run", "--quiet"]) == 0
