@@ -114,4 +114,10 @@ class _OfModule(Encoder):
 
     def forward(self, x: Tensor) -> Tensor:
         features: Tensor = self.module(x)
+        if features.shape != (*x.shape[:-1], self.out_dim):
+            # A loss would repeat a missing row or column.
+            raise ValueError(
+                f"{type(self.module).__name__} gives {tuple(features.shape)} for coordinates "
+                f"{tuple(x.shape)}, and its out_dim is {self.out_dim}"
+            )
         return features

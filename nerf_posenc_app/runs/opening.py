@@ -132,8 +132,8 @@ def _begin(prepared: Run) -> None:
     else:
         if before.digest != state.digest:
             raise UsageError(
-                f"--resume {folder.path}: {kind.source} has changed since the run started; start "
-                "a new run"
+                f"--resume {folder.path}: the data has changed since the run started: "
+                f"{kind.source}, or a mask or another file of its options; start a new run"
             )
         # The data may be found under another path now.
         files = {kind.name, *file_options(kind.Options)}

@@ -18,18 +18,18 @@ import torch
 from torch import Tensor
 
 import nerf_posenc
-from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import describe
+from nerf_posenc.training.recipes import OwnEncoding
 from nerf_posenc_app.json_values import as_json
 from nerf_posenc_app.kinds.kind import Fit, Kind
-from nerf_posenc_app.options import PROGRAM, CommonConfig, CommonOptions, command_words
+from nerf_posenc_app.options import PROGRAM, CommonConfig, CommonOptions, UsageError, command_words
 from nerf_posenc_app.report.outputs import write_report
 from nerf_posenc_app.report.page import About
 from nerf_posenc_app.report.tables import fitted_line, table
 from nerf_posenc_app.runs.folder import REPORT, RunFolder
 from nerf_posenc_app.runs.notes import notes_on, too_short
-from nerf_posenc_app.runs.saved import METRICS, FitFile, RunState, write_metrics
-from nerf_posenc_app.runs.stop import Stop
+from nerf_posenc_app.runs.saved import METRICS, FitFile, RunState, SaveError, write_metrics
+from nerf_posenc_app.runs.stop import Stop, Stopped
 from nerf_posenc_app.runs.train import (
     Session,
     Watcher,
@@ -119,16 +119,22 @@ class Run:
     def failures_reported(self, name: FitName) -> Iterator[None]:
         """Catch an error that ends one fit, and print its reason; the run continues.
 
+        Code of the user's or of another distribution may raise anything, also to end Python.
+
         Args:
             name: name of the fit.
-
         """
+        own = name.encoding if isinstance(name.encoding, OwnEncoding) else None
+        is_ours = type(self.kind).__module__.startswith("nerf_posenc")
+        foreign = own.path if own is not None else None if is_ours else ""
         try:
             yield
         except _TryAgain:
             self._queue.appendleft(name)
-        except (FloatingPointError, RuntimeError, MemoryError, CheckpointError) as error:
-            print_to_stderr(f"{PROGRAM}: error: {name}: {failure_reason(error)}")
+        except (Stopped, SaveError, UsageError):
+            raise
+        except (Exception, SystemExit) as error:
+            print_to_stderr(f"{PROGRAM}: error: {name}: {failure_reason(error, foreign=foreign)}")
 
     def build(self, name: FitName) -> Fit[Any]:
         """Build the model of a fit, with its batches, its loss and its optimizer."""

@@ -2,8 +2,10 @@
 
 import contextlib
 import math
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -44,11 +46,16 @@ def is_out_of_memory(error: Exception) -> bool:
     )
 
 
-def failure_reason(error: Exception) -> str:
+def failure_reason(error: BaseException, *, foreign: str | None = None) -> str:
     """Explain why a fit failed, and what to change.
 
+    Args:
+        error: what ended the fit.
+        foreign: file of the user's or a stranger's code that the fit runs, empty if it is in none;
+            such code may raise anything. None if all of the fit is of this project.
+
     Raises:
-        Exception: The error itself, if no option explains it.
+        BaseException: The error itself, if no option and no foreign code explains it.
     """
     if isinstance(error, FloatingPointError):
         return f"{error} (--lr)"
@@ -56,12 +63,17 @@ def failure_reason(error: Exception) -> str:
         return f"{error}; remove the file to fit it again"
     if isinstance(error, BuildError):
         return f"the model cannot be built: {error}"
-    if is_out_of_memory(error):
+    if isinstance(error, Exception) and is_out_of_memory(error):
         return "out of memory; use a smaller --batch-size, --width or --size"
     # By name, since importing these errors takes a second.
     if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
         return f"{str(error).strip().splitlines()[0]} (leave out --compile)"
-    raise error
+    if foreign is None:
+        raise error
+    frames = traceback.extract_tb(error.__traceback__)
+    last = next((frame for frame in frames[::-1] if frame.filename == foreign), frames[-1])
+    where = f"{Path(last.filename).name}, line {last.lineno}"
+    return f"{type(error).__name__}: {str(error)[:500]} ({where})"
 
 
 def begin_fit(kind: Kind[Config], name: FitName, config: Config) -> Fit[Config]:

@@ -269,3 +269,51 @@ def test_constants_of_a_class_are_drawn_by_the_seed_and_those_of_the_saved_fit()
     first = run.model("Drawn")
     assert isinstance(first, ImageFit)
     assert torch.equal(matrix_of(first), matrices[0])
+
+
+FAULTY = """
+import sys
+import torch
+
+class Faulty(torch.nn.Module):
+    def __init__(self, in_dim):
+        super().__init__()
+        self.out_dim, self.calls = in_dim, 0
+
+    def forward(self, x):
+        self.calls += 1
+        if len(x) > 2 and self.calls > WHEN:
+            RAISE
+        return x
+"""
+
+
+@pytest.mark.usefixtures("own_folder")
+@pytest.mark.parametrize("when", [0, 2, 10])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "raise KeyError('k\\x1b[31m')",
+        "assert False",
+        "sys.exit(0)",
+        "return x[:1]",
+        "raise OSError",
+    ],
+)
+def test_an_encoding_that_fails_ends_its_own_fit_alone(
+    what: str, when: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("mine.py").write_text(FAULTY.replace("RAISE", what).replace("WHEN", str(when)))
+    names = ["--encodings", "none", "mine.py:Faulty", "fourier"]
+    small = ["--size", "12", "--steps", "10", "--width", "8", "--depth", "1", "--video", "0"]
+    assert train_fit.main([*names, *small, "--quiet", "--out", "run"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("train_fit.py: error: Faulty: ")
+    assert error.count("\n") == 1
+    assert ("Faulty gives (1, 2)" if "return" in what else "mine.py, line") in error
+    assert "\x1b" not in error
+    fits = json.loads(Path("run/metrics.json").read_text())["fits"]
+    assert [row["name"] for row in fits] == ["none", "fourier"]
+    # Its steps are saved, and it is tried again; after all steps a single call is left.
+    status = train_fit.main(["--resume", "run", "--encodings", "mine.py:Faulty", "--quiet"])
+    assert status == (0 if when == 10 else 1)

@@ -113,7 +113,7 @@ def test_only_the_run_that_was_begun_is_resumed(
         assert message in capsys.readouterr().err
 
     Image.new("RGB", (20, 20), "blue").save("mine.png")
-    refused("mine.png has changed since the run")
+    refused("the data has changed since the run started: mine.png, or a mask")
     Path("mine.png").unlink()
     refused("no image at mine.png")
     state = json.loads(Path("run/run.json").read_text())

@@ -112,7 +112,7 @@ def test_a_text_that_has_changed_is_not_resumed(
     Path("text.txt").write_text(made_text(seed=5))
     capsys.readouterr()
     assert train_fit.main(["--resume", "run"]) == 2
-    assert "text.txt has changed since the run started" in capsys.readouterr().err
+    assert "the data has changed since the run started: text.txt" in capsys.readouterr().err
 
 
 @pytest.mark.slow
