@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from nerf_posenc.fits import CoordinateFit, SceneFit
 
 
+# Largest page that a notebook shows, in bytes.
+_MOST_BYTES = 100_000_000
+
+
 class FittedRun:
     """Result of a run: scores, reconstructions and models by the name of the fit.
 
@@ -121,6 +125,10 @@ class FittedRun:
 
     def _repr_html_(self) -> str:
         # In a sandbox: the page may be of a stranger's run, and a notebook trusts what it shows.
-        page = html.escape((self.folder / REPORT).read_text(encoding="utf-8"))
+        file = self.folder / REPORT
+        # A link could put any file of this machine into a notebook that is saved.
+        if file.is_symlink() or not file.is_file() or file.stat().st_size > _MOST_BYTES:
+            raise ValueError(f"{file} is no page of a run: it must be a regular file")
+        page = html.escape(file.read_text(encoding="utf-8"))
         style = "width: 100%; height: 720px; border: 0"
         return f'<iframe sandbox="allow-scripts" srcdoc="{page}" style="{style}"></iframe>'

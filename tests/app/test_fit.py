@@ -134,6 +134,14 @@ def test_a_run_gives_its_models_and_its_page(pixels: np.ndarray[Any, Any]) -> No
     shown = torch.from_numpy(run.reconstruction("fourier")) / 255
     assert float((values.clamp(0, 1) - shown).abs().max()) <= 0.5 / 255 + 1e-6
     shown_page = html.unescape(run._repr_html_())
+    # A link in a stranger's run would put a file of this machine into a saved notebook.
+    (run.folder / "secret").write_text("secret")
+    page = (run.folder / "report.html").rename(run.folder / "page")
+    (run.folder / "report.html").symlink_to(run.folder / "secret")
+    with pytest.raises(ValueError, match="must be a regular file"):
+        run._repr_html_()
+    (run.folder / "report.html").unlink()
+    page.rename(run.folder / "report.html")
     assert Path("run", "report.html").read_text() in shown_page
     with pytest.raises(ValueError, match="no fit 'gaussian'; it has fourier"):
         run.model("gaussian")

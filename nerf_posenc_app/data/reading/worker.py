@@ -123,7 +123,11 @@ def read_model(folder: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
     Raises:
         SceneError: If it cannot be read within the limits.
     """
-    files = [file for file in folder.iterdir() if file.is_file()]
+    files = [file for file in folder.iterdir() if not file.is_dir()]
+    for file in files:
+        # Nothing waits for a pipe.
+        if not file.is_file():
+            raise SceneError(f"{file} is not a regular file")
     allowance = Allowance(files, _MODEL_BYTES_PER_BYTE)
     model: tuple[dict[str, Any], npt.NDArray[np.float64]] = read_file(
         "nerf_posenc_app.data.posed.colmap_reader:read_model", folder, allowance=allowance

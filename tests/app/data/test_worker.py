@@ -105,6 +105,13 @@ def test_links_of_a_scene_are_followed(tmp_path: Path, kind: str, link: str, is_
     assert torch.equal(found.pixels, expected.pixels)
 
 
+def test_no_pipe_of_a_model_is_waited_for(tmp_path: Path) -> None:
+    folder = shutil.copytree(scene_corpus()["colmap"], tmp_path / "scene")
+    os.mkfifo(folder / "sparse/0/points3D.txt")
+    with pytest.raises(SceneError, match="points3D.txt is not a regular file"):
+        open_scene(str(folder))
+
+
 def test_no_name_in_a_file_leads_out_of_a_scene(tmp_path: Path) -> None:
     folder = shutil.copytree(scene_corpus()["transforms"], tmp_path / "scene")
     (folder / "images").rename(tmp_path / "images")
