@@ -108,7 +108,7 @@ def test_links_of_a_scene_are_followed(tmp_path: Path, kind: str, link: str, is_
 def test_no_pipe_of_a_model_is_waited_for(tmp_path: Path) -> None:
     folder = shutil.copytree(scene_corpus()["colmap"], tmp_path / "scene")
     os.mkfifo(folder / "sparse/0/points3D.txt")
-    with pytest.raises(SceneError, match="points3D.txt is not a regular file"):
+    with pytest.raises(SceneError, match=r"points3D\.txt is not a regular file"):
         open_scene(str(folder))
 
 
