@@ -34,7 +34,7 @@ RUNS = {
     [
         ("image", 1),
         ("image", 5),
-        pytest.param("held-out", 5, marks=pytest.mark.slow),
+        pytest.param("held-out", 2, marks=pytest.mark.slow),
         # While poses are searched for.
         pytest.param("poses", 1, marks=pytest.mark.slow),
     ],
