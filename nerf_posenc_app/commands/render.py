@@ -1,6 +1,8 @@
 """``train_fit.py render RUN``: a saved fit at any resolution, from any camera."""
 
+import contextlib
 import importlib.util
+import itertools
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -99,7 +101,12 @@ def render(
         fit = load_fit(file, device=on, encodings=own_encodings([encoding]))
         rendered = kind.render(fit, file, on, given)
         _require_size(rendered)
-        written = _write(rendered, out, folder, label=name, quiet=quiet)
+        suffix = rendered.suffix if isinstance(rendered, RenderedFile) else _usual_suffix(rendered)
+        with contextlib.ExitStack() as stack:
+            if out is None:
+                claimed = _claimed(folder / "renders", rendered.name, suffix)
+                out = stack.enter_context(claimed)
+            written = _write(rendered, out, label=name, quiet=quiet)
     except CheckpointError as error:
         raise UsageError(str(error)) from None
     except OSError as error:
@@ -145,11 +152,12 @@ def _a(name: str) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def _write(
-    rendered: Rendered | RenderedFile, out: Path | None, folder: Path, *, label: str, quiet: bool
-) -> Path:
+def _usual_suffix(rendered: Rendered) -> str:
+    return ".png" if rendered.num_frames == 1 else ".mp4" if has_ffmpeg() else ".webp"
+
+
+def _write(rendered: Rendered | RenderedFile, out: Path, *, label: str, quiet: bool) -> Path:
     if isinstance(rendered, RenderedFile):
-        out = out or _new(folder / "renders", rendered.name, rendered.suffix)
         if out.suffix.lower() != rendered.suffix:
             raise UsageError(f"--out {out}: this fit is written as {rendered.suffix}")
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -157,8 +165,6 @@ def _write(
             rendered.write(partial)
         return out
     is_single = rendered.num_frames == 1
-    suffix = ".png" if is_single else ".mp4" if has_ffmpeg() else ".webp"
-    out = out or _new(folder / "renders", rendered.name, suffix)
     _require_format(out, rendered)
     if out.suffix.lower() in HDR_SUFFIXES and rendered.tone is not None:
         return _write_linear(out, rendered, rendered.tone)
@@ -182,16 +188,25 @@ def _write(
     return out
 
 
-def _new(folder: Path, stem: str, suffix: str) -> Path:
-    """A name that does not exist yet, with whatever suffix."""
+@contextlib.contextmanager
+def _claimed(folder: Path, stem: str, suffix: str) -> Iterator[Path]:
+    """A name that no file has, with whatever suffix, and that no other command takes meanwhile."""
     if folder.is_symlink():
         raise UsageError(f"{folder} is a link, which is not followed; use --out")
     folder.mkdir(parents=True, exist_ok=True)
-    taken = {file.stem for file in folder.iterdir()}
-    number = 1
-    while (label := stem if number == 1 else f"{stem}-{number}") in taken:
-        number += 1
-    return folder / f"{label}{suffix}"
+    for number in itertools.count(1):
+        label = stem if number == 1 else f"{stem}-{number}"
+        claim = folder / f".{label}.claim"
+        try:
+            claim.touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        try:
+            if label not in {file.stem for file in folder.iterdir()}:
+                yield folder / f"{label}{suffix}"
+                return
+        finally:
+            claim.unlink()
 
 
 def _write_linear(out: Path, rendered: Rendered, tone: MuLaw) -> Path:

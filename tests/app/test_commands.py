@@ -2,8 +2,10 @@
 
 import json
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from PIL import Image
 import train_fit
 from nerf_posenc.fits import ImageFit, SceneFit, load_fit
 from nerf_posenc.training.devices import fastest_dtype
+from nerf_posenc_app.commands import render
 from nerf_posenc_app.commands.render import _write_large_png
 from nerf_posenc_app.data import open_image
 from tests.optional import needs
@@ -44,6 +47,34 @@ def test_an_image_is_rendered_at_any_size(capsys: pytest.CaptureFixture[str]) ->
     assert isinstance(fit, ImageFit)
     pixels = np.asarray(Image.open("image/renders/hash-100x67.png")) / 255
     assert np.abs(pixels - fit.render(100).numpy()).max() <= 0.5 / 255 + 1e-5
+
+
+def test_renders_at_the_same_time_have_their_own_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    barrier = threading.Barrier(3)
+    original = render._write
+
+    def together(*args: Any, **kwargs: Any) -> Path:
+        barrier.wait(20)
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(render, "_write", together)
+    sizes = (30, 60, 90)
+    threads = [
+        threading.Thread(
+            target=render.render,
+            args=(Path("scene"),),
+            kwargs=dict(turntable=1, size=size, quiet=True),
+        )
+        for size in sizes
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    files = Path("scene/renders").glob("*-view*.png")
+    found = [max(open_image(str(file)).size) for file in files]
+    assert sorted(found) == [30, 60, 90]
+    assert not list(Path("scene/renders").glob(".*"))
 
 
 def test_it_is_said_which_of_several_fits_was_taken(capsys: pytest.CaptureFixture[str]) -> None:
