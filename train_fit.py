@@ -12,11 +12,11 @@ such as saving and resuming them, progress, and the page, is in nerf_posenc_app/
 encoders, networks and the rendering of scenes are those of the library, nerf_posenc.
 """
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Sequence
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from nerf_posenc_app import cli
 from nerf_posenc_app.kinds.kind import Fit, Kind
@@ -25,6 +25,9 @@ from nerf_posenc_app.runs.folder import RunFolder
 from nerf_posenc_app.runs.opening import open_run
 from nerf_posenc_app.runs.run import Context
 from nerf_posenc_app.runs.train import Session
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["experiment", "main", "train"]
 
