@@ -27,6 +27,8 @@ from nerf_posenc_app.runs.stop import Stop, Stopped
 from nerf_posenc_app.runs.train import is_out_of_memory
 from nerf_posenc_app.terminal import lasting_streams, print_to_stderr, printable, say
 
+# Commands of another program.
+_AUDIT = {name: f"nerf_posenc_audit {name}" for name in ("check", "find", "vendor", "vectors")}
 # Maximum length of a printed error message.
 _MAX_MESSAGE = 2000
 
@@ -136,6 +138,8 @@ def _run(arguments: Sequence[str], context: Context) -> int:
         if name in COMPANION and name not in COMMANDS:
             install = how_to_install(companion=True)
             raise UsageError(f"{name} is a command of nerf-posenc-more: {install}")
+        if name in _AUDIT and name not in COMMANDS:
+            raise UsageError(f"{name} is a command of nerf_posenc_audit: python -m {_AUDIT[name]}")
         if name not in COMMANDS:
             near = difflib.get_close_matches(name, COMMANDS, n=1)
             guess = f"did you mean {near[0]}?" if near else f"to fit it, --image {name}"

@@ -380,6 +380,20 @@ def require_ranges(declared: Any, values: Mapping[str, Any]) -> None:
                     require(value in allowed, f"{option} must be {allowed}; got {value}{remedy}")
 
 
+# What other programs call an option.
+_SYNONYMS = {
+    **dict.fromkeys(("--epochs", "--iterations", "--iters", "--num-steps"), "steps"),
+    **dict.fromkeys(("--learning-rate", "--rate"), "lr"),
+    **dict.fromkeys(("--L", "--num-frequencies", "--frequencies", "--multires"), "bands"),
+    **dict.fromkeys(("--save", "--output", "--output-dir", "--save-dir"), "out"),
+    **dict.fromkeys(("--encoding", "--encoder"), "encodings"),
+    **dict.fromkeys(("--hidden-dim", "--hidden", "--units"), "width"),
+    **dict.fromkeys(("--layers", "--num-layers"), "depth"),
+    **dict.fromkeys(("--data", "--input", "--img", "--path"), "image"),
+    **dict.fromkeys(("--gpu", "--cuda", "--cpu"), "device"),
+}
+
+
 def unknown_option(option: str, declared: Any, others: Mapping[str, type]) -> str:
     """Say which kind of data has an unknown option, or which option is spelled like it.
 
@@ -393,5 +407,6 @@ def unknown_option(option: str, declared: Any, others: Mapping[str, type]) -> st
         if option in option_names(other):
             return f"{option} is for {choice}, not for {chosen}"
     names = [name.strip("-") for name in (*option_names(declared), *others)]
-    near = difflib.get_close_matches(option.strip("-"), names, n=1)
+    near = [_SYNONYMS[option]] if _SYNONYMS.get(option) in names else []
+    near = near or difflib.get_close_matches(option.strip("-"), names, n=1)
     return f"there is no option {option}" + (f"; did you mean --{near[0]}?" if near else "")

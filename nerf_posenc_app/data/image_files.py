@@ -86,13 +86,18 @@ def open_image(
     except OSError as error:
         raise SceneError(f"no image at {path}: {error.strerror}") from None
     if is_folder:
-        raise SceneError(f"{path} is a folder; give the path of an image in it")
+        raise SceneError(
+            f"{path} is a folder; give the path of an image in it, or --scene {path} if its images "
+            "are views of one scene"
+        )
     source = str(path)
     if not exists:
         file = shipped_file("image", name_or_path)
         if file is None:
             names = ", ".join(shipped("image"))
-            raise SceneError(f"no image at {path}; give an image file, or a name: {names}")
+            is_scene = shipped_file("scene", name_or_path) is not None
+            scene = f"{path} is a scene: --scene {path}, or " if is_scene else ""
+            raise SceneError(f"no image at {path}; {scene}give an image file, or a name: {names}")
         if file.suffix == ".py":
             if size is not None and not _SIDES[0] <= size <= _SIDES[1]:
                 raise SceneError(

@@ -13,7 +13,7 @@ from nerf_posenc.images import unit_range
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.views import Scene, SurfacePoints, Views
 from nerf_posenc_app.data.errors import SceneError
-from nerf_posenc_app.data.image_files import MAX_PIXELS
+from nerf_posenc_app.data.image_files import MAX_PIXELS, images_in
 from nerf_posenc_app.data.posed.colmap import find_models, read_colmap
 from nerf_posenc_app.data.posed.frames import (
     HOLD_OUT,
@@ -59,9 +59,11 @@ def open_scene(
         return scene
     if path.is_file():
         raise SceneError(f"{path} is a file; give the folder of the scene: {path.parent}")
+    is_image = shipped_file("image", name_or_path) is not None
     raise SceneError(
-        f"no scene at {path}; give a folder of posed images or a built-in scene: "
-        f"{', '.join(shipped('scene'))}"
+        f"no scene at {path}; "
+        + (f"{path} is an image: --image {path}, or " if is_image else "")
+        + f"give a folder of posed images or a built-in scene: {', '.join(shipped('scene'))}"
     )
 
 
@@ -79,7 +81,16 @@ def open_folder(folder: Path, *, max_pixels: int = MAX_PIXELS, size: int | None 
     }
     present = [name for name in readers if (folder / name).is_file()]
     if not present and not models:
-        more = "; a COLMAP model is in dense: give that folder" * (folder / "dense/sparse").is_dir()
+        parent, more = folder.absolute().parent, ""
+        if (folder / "dense/sparse").is_dir():
+            more = "; a COLMAP model is in dense: give that folder"
+        elif find_models(parent) or any((parent / name).is_file() for name in readers):
+            more = f"; they are those of {parent}: give that folder"
+        elif images := images_in(folder):
+            more = (
+                f"; of its {len(images)} images the cameras must be found first, by COLMAP or by "
+                f"--photos {folder} of nerf-posenc-more"
+            )
         raise SceneError(
             f"{folder} contains no posed images: no {', '.join(readers)} or sparse/0 is in it{more}"
         )

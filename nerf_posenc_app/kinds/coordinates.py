@@ -211,6 +211,11 @@ def check_encodings(
         else:
             suits = name in suiting
             is_known = suits or is_network or name in recipes.ENCODINGS
+            parts = name.split(",")
+            require(
+                len(parts) == 1 or not {*parts} <= {*suiting},
+                f"--encodings takes names with spaces between them: {' '.join(parts)}",
+            )
             require(is_known, f"--encodings: {unknown_name('encoding', name, list(suiting))}")
         require(suits, f"--encodings: {what} takes {', '.join(suiting)}, not {name}")
         if is_network and options.optimizer != "auto":
