@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -137,6 +138,20 @@ def test_a_hull_holds_the_cells_that_a_pixel_may_see_and_few_others(pixel: tuple
     far = ((center - (at + 0.5)).abs() > reach + 2.5).any(-1)
     assert not bool(hull[far].any())
     assert 0 < int(hull.sum()) < 0.2 * len(hull)
+
+
+def test_masked_pixels_exclude_no_cell_whatever_their_opacity() -> None:
+    masks = torch.ones(1, SIZE, SIZE, dtype=torch.bool)
+    masks[0, 20:40, 30:50] = False
+    hulls = [
+        visual_hull(replace(one_view(torch.where(masks[0], 0.0, under)), masks=masks), CELLS)
+        for under in (0.0, 1.0)
+    ]
+    # As if an object were there.
+    expected = visual_hull(one_view((~masks[0]).float()), CELLS)
+    assert torch.equal(hulls[0], expected)
+    assert torch.equal(hulls[1], expected)
+    assert 0 < int(expected.sum()) < len(expected)
 
 
 def test_a_transparent_view_excludes_no_cell_whose_footprint_it_cuts_off() -> None:

@@ -1,5 +1,6 @@
 """Batches of rays of several cameras, views, and the pixels that are worth drawing."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
 from nerf_posenc.radiance.poses import look_at
 from nerf_posenc.radiance.ray_batches import RayBatches, object_pixels, occupied_pixels
 from nerf_posenc.radiance.rays import ray_aabb_intersect
-from nerf_posenc.radiance.views import Background, Scene, Views, background_gray
+from nerf_posenc.radiance.views import Background, Scene, SurfacePoints, Views, background_gray
 
 UP = torch.tensor([0.0, 0.0, 1.0])
 
@@ -54,6 +55,36 @@ def test_only_live_pixels_are_drawn_and_all_of_them() -> None:
     found = {round(value, 5) for value in rgb[:, 0].tolist()}
     truth = torch.stack([views.over(i, 1.0) for i in range(3)])
     assert found == {round(value, 5) for value in truth[live][:, 0].tolist()}
+
+
+@pytest.mark.parametrize("size", [(9, 5), (4, 11)])
+def test_rays_of_known_points_pass_them_and_have_the_colors_of_their_pixels(
+    size: tuple[int, int],
+) -> None:
+    width, height = size
+    camera = Camera.from_angle(width, height, 0.9)
+    origins = torch.tensor([[3.0, 0.0, 0.5], [0.0, 3.0, 0.5]])
+    poses = torch.stack([look_at(origin, torch.zeros(3), UP) for origin in origins])
+    pixels = torch.rand(2, height, width, 3, generator=torch.Generator().manual_seed(0))
+    views = Views(pixels, [camera] * 2, poses, ["a", "b"])
+    # Points on the rays of pixels of both views, not in their middles.
+    view, row, column = torch.tensor([[0, 0, 1, 1], [1, height - 1, 0, 2], [3, 0, 2, width - 1]])
+    distance = torch.tensor([2.0, 2.5, 3.0, 3.5])
+    rays = torch.stack([views.rays(int(v)).directions for v in view])
+    directions = rays.view(4, height, width, 3)[torch.arange(4), row, column]
+    position = origins[view] + distance[:, None] * directions
+    place = torch.stack([(column + 0.7) / width, (row + 0.2) / height], -1)
+    views = replace(views, points=SurfacePoints(view, place, position))
+    batch, rgb = RayBatches(views, 60, seed=0, known_share=0.5)(0)
+    assert batch.distances is not None
+    found = batch.rays.origins[:30] + batch.distances[:30, None] * batch.rays.directions[:30]
+    apart = (found[:, None] - position).norm(dim=-1)
+    number = apart.argmin(1)
+    assert float(apart.amin(1).max()) < 1e-5
+    assert torch.equal(batch.views[:30], view[number])
+    assert torch.equal(rgb[:30], pixels[view, row, column][number])
+    assert len(number.unique()) == 4
+    assert not bool(batch.distances[30:].any())
 
 
 def test_batches_of_two_seeds_have_no_step_in_common() -> None:

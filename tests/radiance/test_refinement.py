@@ -23,6 +23,7 @@ from nerf_posenc.radiance.refinement import REFINEMENT, RESTART, PoseRefinement
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc.training.loop import FitState
+from nerf_posenc.training.schedules import cosine_decay
 
 
 def random_poses(count: int, seed: int = 0) -> Tensor:
@@ -278,6 +279,37 @@ def test_no_stage_is_left_out_or_entered_twice_where_progress_is_an_estimate() -
     refinement = PoseRefinement(1)
     entered = [refinement.enter(progress) for progress in (0.1, 0.9, 0.2, 0.6, 0.3, 0.9)]
     assert entered == [None, RESTART, None, REFINEMENT, None, None]
+
+
+def test_both_fields_learn_by_a_whole_decay_of_the_learning_rate() -> None:
+    refinement = PoseRefinement(1)
+    restart = refinement.search.restart
+    for start, end in ((0.0, restart), (restart, 1.0)):
+        rates = [refinement.schedule(start + i / 50 * (end - start)) for i in range(50)]
+        assert rates == pytest.approx([cosine_decay(i / 50) for i in range(50)])
+
+
+def test_outliers_are_the_worst_views_with_errors_far_above_the_median() -> None:
+    # Sharp and blurred views differ by a factor of two; a wrong pose is one of ten.
+    errors = torch.ones(21)
+    errors[::2] = 0.5
+    errors[[3, 8]] = 2.0
+
+    def draw(view: int, count: int, seed: int) -> tuple[Rays, Tensor]:
+        rays = Rays(
+            torch.zeros(count, 3), torch.ones(count, 3), torch.ones(count), torch.zeros(count, 3)
+        )
+        return rays, errors[view].sqrt().expand(count, 3)
+
+    refinement = PoseRefinement(21)
+    assert refinement.outliers(lambda rays: rays.background, draw) == []
+    errors[[5, 11]] = torch.tensor([10.0, 20.0])
+    assert refinement.outliers(lambda rays: rays.background, draw) == [11, 5]
+    # A tenth of the views at most.
+    errors[12:18] = 15.0
+    errors[19] = 40.0
+    assert refinement.outliers(lambda rays: rays.background, draw)[:2] == [19, 11]
+    assert len(refinement.outliers(lambda rays: rays.background, draw)) == 3
 
 
 @pytest.mark.parametrize("found_from", ["the given pose", "the present pose"])
