@@ -57,6 +57,16 @@ def test_the_schedule_follows_the_clock(monkeypatch: pytest.MonkeyPatch) -> None
     assert [record.step for record in state.history] == [10, 20, 30]
 
 
+def test_at_an_even_pace_the_number_of_steps_is_right_from_the_first_step_on() -> None:
+    state = new_state(20.0)
+    for step in (1, 2, 37, 79):
+        state.step = step
+        # Four steps per second.
+        state.estimate_length(step / 4)
+        assert state.num_steps == 80
+        assert not state.is_complete
+
+
 def test_one_step_is_taken_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
     state = fit(new_state(1e-3), Clock(monkeypatch).draw)
     assert state.step == state.num_steps == 1

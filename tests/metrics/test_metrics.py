@@ -31,6 +31,18 @@ def test_psnr_is_the_mean_over_all_values_of_a_large_image() -> None:
     assert psnr(prediction, target) == pytest.approx(-10 * math.log10(0.3**2 / 3), abs=1e-6)
 
 
+@pytest.mark.parametrize("channels", [1, 2, 4])
+def test_psnr_by_weights_is_that_of_pixels_repeated_so_many_times(channels: int) -> None:
+    generator = torch.Generator().manual_seed(channels)
+    target = torch.rand(40, channels, generator=generator)
+    # Also below 0 and above 1.
+    prediction = target + torch.randn(40, channels, generator=generator)
+    times = torch.arange(40) % 4
+    expected = psnr(prediction.repeat_interleave(times, 0), target.repeat_interleave(times, 0))
+    prediction[times == 0] = math.nan
+    assert psnr(prediction, target, times.float()) == pytest.approx(expected, abs=1e-9)
+
+
 def test_black_images_have_no_detail_to_recover() -> None:
     black = torch.zeros(8, 8, 3)
     assert all(math.isnan(band.recovered) for band in psnr_by_band(black + 0.1, black))
