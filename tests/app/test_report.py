@@ -68,6 +68,13 @@ def test_gains_are_relative_to_the_raw_coordinates_of_the_same_run() -> None:
     assert [gain(r, results, PSNR) for r in results] == [None, 11.0, None, 5.0]
 
 
+def test_a_gain_is_less_where_lower_is_better() -> None:
+    lower = replace(PSNR, higher_is_better=False)
+    none, better, worse = result("none", 20.0), result("fourier", 18.5), result("hash", 24.0)
+    assert [gain(each, [none, better, worse], lower) for each in (better, worse)] == [1.5, -4.0]
+    assert gain_text(better, [none, better], lower) == "+1.50"
+
+
 def test_gains_are_differences_of_what_is_shown_and_not_over_a_fit_that_was_stopped() -> None:
     none, fourier = result("none", 24.434), result("fourier", 44.177)
     assert gain_text(fourier, [none, fourier], PSNR) == "+19.75"
