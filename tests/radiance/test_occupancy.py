@@ -168,6 +168,22 @@ def test_a_transparent_view_excludes_no_cell_whose_footprint_it_cuts_off() -> No
     assert 0 < int(cut_off.sum()) < CELLS**3
 
 
+def test_a_camera_on_its_side_has_the_same_hull() -> None:
+    opacity = torch.zeros(30, 70)
+    opacity[4:25, 10:40] = 1.0
+    pose = one_view(torch.zeros(SIZE, SIZE)).world_from_camera[0]
+    quarter = torch.tensor([[0.0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+    hulls = []
+    for turned, image in ((pose, opacity), (pose @ quarter, opacity.rot90(-1))):
+        height, width = image.shape
+        camera = Camera(width, height, 70.0, 70.0, width / 2, height / 2)
+        pixels = torch.cat([torch.zeros(1, height, width, 3), image[None, ..., None]], -1)
+        hulls.append(visual_hull(Views(pixels, [camera], turned[None], ["a"]), CELLS))
+    # Rounding may move the center of a cell to the next pixel.
+    assert float((hulls[0] != hulls[1]).float().mean()) < 0.01
+    assert 0.2 < float(hulls[0].float().mean()) < 0.9
+
+
 def test_a_camera_inside_the_cube_excludes_nothing_behind_it_or_close_by() -> None:
     views = one_view(torch.zeros(SIZE, SIZE), angle=2.0, distance=0.6)
     hull = visual_hull(views, CELLS)

@@ -107,6 +107,23 @@ def test_all_pixels_whose_ray_meets_an_occupied_cell_are_live() -> None:
     assert float(live.float().mean()) < 1.5 * float(meets.float().mean())
 
 
+def test_a_camera_on_its_side_has_the_same_live_pixels() -> None:
+    # The object leaves the image at its upper right and its lower left.
+    centers = cell_centers(32)
+    grid = OccupancyGrid(32, possible=(centers[:, 1] - centers[:, 2]).abs() < 0.2)
+    pose = look_at(torch.tensor([3.0, 0.0, 0.0]), torch.zeros(3), UP)
+    quarter = torch.tensor([[0.0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+    live: list[torch.Tensor] = []
+    for turned, (width, height) in ((pose, (60, 24)), (pose @ quarter, (24, 60))):
+        camera = Camera(width, height, 60.0, 60.0, width / 2, height / 2)
+        views = Views(torch.zeros(1, height, width, 4), [camera], turned[None], ["a"])
+        live += occupied_pixels(grid, views)
+    # Rounding may move the projection of a cell to the next pixel.
+    differing = live[0].rot90(-1) != live[1]
+    assert float(differing.float().mean()) < 0.03
+    assert 0.2 < float(live[0].float().mean()) < 0.9
+
+
 def test_all_pixels_are_live_of_a_camera_among_occupied_cells() -> None:
     camera = Camera.from_angle(10, 10, 1.0)
     views = Views(torch.zeros(1, 10, 10, 4), [camera], torch.eye(4)[None], ["a"])
@@ -180,6 +197,17 @@ def test_a_subset_keeps_what_belongs_together() -> None:
     assert two.cameras == list(views.cameras[:2])
     assert torch.equal(two.pixels, views.pixels[:2])
     assert torch.equal(two.world_from_camera, views.world_from_camera[:2])
+
+
+def test_selected_views_keep_the_points_that_they_show() -> None:
+    views = mixed_views()
+    view = torch.tensor([2, 0, 1, 2])
+    points = SurfacePoints(view, torch.rand(4, 2), torch.rand(4, 3))
+    chosen = replace(views, points=points).select(torch.tensor([False, True, True]))
+    assert chosen.points is not None
+    assert [chosen.names[i] for i in chosen.points.view] == ["c", "b", "c"]
+    assert torch.equal(chosen.points.place, points.place[[0, 2, 3]])
+    assert torch.equal(chosen.points.position, points.position[[0, 2, 3]])
 
 
 @pytest.mark.usefixtures("unchecked")
