@@ -123,6 +123,14 @@ def test_a_difference_counts_in_the_unit_of_its_measure(
     assert said(*fits, measure=measure).verdict == verdict
 
 
+def test_the_best_fit_has_the_least_error_where_lower_is_better() -> None:
+    names = {"none": 0.04, "hash": 0.05, "fourier": 0.002, "gaussian": 0.01}
+    fits = [fit(name, error, measure=ERROR) for name, error in names.items()]
+    finding = said(*fits, measure=ERROR)
+    assert finding.sides == ("none", "fourier")
+    assert finding.sentence.startswith('"fourier" gained 0.0380: ')
+
+
 def test_chance_alone_makes_a_difference_of_shares_in_one_of_twenty_comparisons() -> None:
     counts = np.random.default_rng(0).binomial(400, 0.7, size=(1000, 2))
     measure = Measure("accuracy", "accuracy", "%", count=400)

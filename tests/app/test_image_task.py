@@ -124,14 +124,18 @@ def test_the_moving_average_of_the_weights_is_that_of_every_step() -> None:
     assert (mean - last).abs().max() > 1e-3
 
 
-def test_snapshots_are_denser_at_the_start_of_a_fit_and_one_is_of_its_end() -> None:
+@pytest.mark.parametrize("ema_decay", [None, 0.9])
+def test_snapshots_are_denser_at_the_start_of_a_fit_and_one_is_of_its_end(
+    ema_decay: float | None,
+) -> None:
     x = torch.rand(8, 2, generator=torch.Generator().manual_seed(0))
     model = MLP(2, 3, width=4, depth=1, generator=torch.Generator().manual_seed(0))
     optimizer = recipes.make_optimizer(model, "adam", 0.02)
     problem = Problem(
         draw_batch=ShuffledBatches(x, torch.ones(8, 3), 8, seed=0),
         optimizer=optimizer,
-        preview=lambda: [torch.zeros(1, 1, 3)],
+        ema_decay=ema_decay,
+        preview=lambda: [model(x)[None].detach()],
     )
     fit = Fit(
         name=FitName("none"),
@@ -146,6 +150,7 @@ def test_snapshots_are_denser_at_the_start_of_a_fit_and_one_is_of_its_end() -> N
     assert len(steps) == 5
     assert steps[-1] == 200
     assert gaps == sorted(set(gaps))
+    assert torch.equal(fit.snapshots[-1].images[0], model(x)[None])
 
 
 def test_a_held_out_run_shows_and_measures_what_it_did_not_fit(

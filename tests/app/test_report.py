@@ -11,12 +11,19 @@ import pytest
 import torch
 from PIL import Image, ImageSequence
 
+from nerf_posenc.metrics.image import psnr, psnr_from_mse
 from nerf_posenc_app.crops import most_detailed_window
 from nerf_posenc_app.kinds.coordinates import PSNR, SSIM
 from nerf_posenc_app.report.charts import _label_rows, save_charts
 from nerf_posenc_app.report.figures import save_comparison
 from nerf_posenc_app.report.images import nearness
-from nerf_posenc_app.report.sections import frequency_content, panels, training_charts
+from nerf_posenc_app.report.sections import (
+    Panel,
+    frequency_content,
+    panels,
+    sweep_charts,
+    training_charts,
+)
 from nerf_posenc_app.report.tables import gain, gain_text, table
 from nerf_posenc_app.report.video import write_training_video
 from nerf_posenc_app.runs.saved import write_metrics
@@ -84,6 +91,31 @@ def test_gains_are_differences_of_what_is_shown_and_not_over_a_fit_that_was_stop
     assert finding is not None
     assert finding.verdict == "reaches"
     assert "24.43" not in finding.sentence
+
+
+@pytest.mark.parametrize(("higher_is_better", "best"), [(True, 8), (False, 4)])
+def test_the_best_value_of_an_option_is_marked(higher_is_better: bool, best: float) -> None:
+    measure = replace(PSNR, higher_is_better=higher_is_better)
+    results = [
+        replace(result("fourier", psnr), name=FitName("fourier", ("num_bands", bands)))
+        for bands, psnr in ((4, 20.0), (8, 30.0), (12, 25.0))
+    ]
+    (chart,) = sweep_charts(results, [measure])
+    assert [mark.x for mark in chart.marks] == [best]
+
+
+def test_the_error_of_a_panel_is_that_of_its_score() -> None:
+    generator = torch.Generator().manual_seed(0)
+    original, fit = torch.rand(2, 6, 7, 3, generator=generator)
+    weights = torch.rand(6, 7, generator=generator)
+    window = (slice(1, 4), slice(2, 7))
+    for scored in (None, weights):
+        panel = Panel("p", original, {"none": fit}, {}, [], scored=scored)
+        kept = None if scored is None else scored[window]
+        assert psnr_from_mse(panel.mse("none")) == pytest.approx(psnr(fit, original, scored))
+        assert psnr_from_mse(panel.mse("none", window)) == pytest.approx(
+            psnr(fit[window], original[window], kept)
+        )
 
 
 def test_labels_of_marks_do_not_meet_at_the_right_edge() -> None:
