@@ -17,7 +17,7 @@ from nerf_posenc.radiance.base_renderer import Renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.poses import align_poses, exp_se3, look_at, pose_difference
 from nerf_posenc.radiance.proposals import ProposalRenderer
-from nerf_posenc.radiance.views import Scene, Views
+from nerf_posenc.radiance.views import Scene, SurfacePoints, Views
 from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.optimizers import adam
@@ -182,6 +182,16 @@ def test_test_views_move_along_with_the_poses_of_the_others() -> None:
     )
     torch.testing.assert_close(torch.stack(model.origins), (motion @ test)[:, :3, 3])
     assert evaluation.scores["position_percent"] == pytest.approx(0.0, abs=1e-3)
+
+
+def test_disturbed_poses_have_no_points_that_would_reveal_the_true_ones() -> None:
+    points = SurfacePoints(torch.arange(5), torch.full((5, 2), 0.5), torch.zeros(5, 3))
+    scene = Scene("s", replace(views_around(5, 0), points=points), views_around(2, 1), "here")
+    for disturbance, is_kept in ((0.0, True), (0.1, False)):
+        kind = SceneKind(SceneOptions(device="cpu", disturb_poses=disturbance), scene)
+        assert (kind.scene.train.points is not None) == is_kept
+        moved = kind.scene.train.world_from_camera != kind.given_poses
+        assert bool(moved.any()) != is_kept
 
 
 def test_a_fit_is_doubted_that_leaves_its_poses_where_they_were() -> None:

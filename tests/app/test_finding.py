@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nerf_posenc_app.commands import comparison
 from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.finding import Doubt, Finding, find
 from nerf_posenc_app.values.measures import Measure
@@ -129,6 +130,20 @@ def test_the_best_fit_has_the_least_error_where_lower_is_better() -> None:
     finding = said(*fits, measure=ERROR)
     assert finding.sides == ("none", "fourier")
     assert finding.sentence.startswith('"fourier" gained 0.0380: ')
+
+
+@pytest.mark.parametrize(("measure", "best"), [(PSNR, "b: hash"), (ERROR, "a: fourier")])
+def test_a_comparison_names_the_best_by_the_direction_of_its_measure(
+    measure: Measure, best: str
+) -> None:
+    results = [
+        replace(fit(name, score, measure=measure), name=FitName(name, run=run))
+        for run, name, score in (("a", "fourier", 0.1), ("a", "none", 0.3), ("b", "hash", 0.7))
+    ]
+    sentence = comparison.finding(results, {"cat": [each.label for each in results]}, measure)
+    assert sentence is not None
+    assert sentence.startswith(f"{best} is best: ")
+    assert sentence.endswith(" for a: none")
 
 
 def test_chance_alone_makes_a_difference_of_shares_in_one_of_twenty_comparisons() -> None:

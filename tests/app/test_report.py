@@ -12,7 +12,7 @@ import torch
 from PIL import Image, ImageSequence
 
 from nerf_posenc.metrics.image import psnr, psnr_from_mse
-from nerf_posenc_app.crops import most_detailed_window
+from nerf_posenc_app.crops import _block_energies, most_detailed_window
 from nerf_posenc_app.kinds.coordinates import PSNR, SSIM
 from nerf_posenc_app.report.charts import _label_rows, save_charts
 from nerf_posenc_app.report.figures import save_comparison
@@ -150,6 +150,16 @@ def test_the_most_detailed_window_is_that_of_the_largest_mean() -> None:
         rows, columns = most_detailed_window(image, height, width)
         assert (rows.start, columns.start) == expected
         assert (rows.stop - rows.start, columns.stop - columns.start) == (height, width)
+
+
+def test_the_detail_of_blocks_is_that_of_their_pixels() -> None:
+    image = torch.rand(19, 30, 3, generator=torch.Generator().manual_seed(0))
+    gray = image.mean(-1).double()
+    energy = torch.zeros(24, 32, dtype=torch.float64)
+    energy[:19, 1:30] += gray.diff(dim=1).square()
+    energy[1:19, :30] += gray.diff(dim=0).square()
+    expected = energy.unflatten(0, (3, 8)).unflatten(2, (4, 8)).sum((1, 3))
+    torch.testing.assert_close(_block_energies(image, 8), expected)
 
 
 @pytest.mark.slow
