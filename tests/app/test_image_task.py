@@ -153,6 +153,25 @@ def test_snapshots_are_denser_at_the_start_of_a_fit_and_one_is_of_its_end(
     assert torch.equal(fit.snapshots[-1].images[0], model(x)[None])
 
 
+def test_snapshots_that_are_due_together_are_one() -> None:
+    model = MLP(2, 3, width=4, depth=1, generator=torch.Generator().manual_seed(0))
+    optimizer = recipes.make_optimizer(model, "adam", 0.02)
+    x = torch.rand(8, 2, generator=torch.Generator().manual_seed(0))
+    fit = Fit(
+        name=FitName("none"),
+        config=CommonConfig(steps=30, video=20, quiet=True),
+        model=model,
+        problem=Problem(
+            draw_batch=ShuffledBatches(x, torch.ones(8, 3), 8, seed=0),
+            optimizer=optimizer,
+            preview=lambda: [torch.zeros(1, 1, 3)],
+        ),
+        state=FitState(model, optimizer, 30),
+    )
+    train_alone(fit, BATCH_PSNR)
+    assert [snapshot.step for snapshot in fit.snapshots] == [10, 20, 30]
+
+
 def test_a_held_out_run_shows_and_measures_what_it_did_not_fit(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

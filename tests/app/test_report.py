@@ -1,5 +1,6 @@
 """The files of a run folder."""
 
+import itertools
 import json
 import math
 import xml.etree.ElementTree as ElementTree
@@ -14,7 +15,7 @@ from PIL import Image, ImageSequence
 from nerf_posenc.metrics.image import psnr, psnr_from_mse
 from nerf_posenc_app.crops import _block_energies, most_detailed_window
 from nerf_posenc_app.kinds.coordinates import PSNR, SSIM
-from nerf_posenc_app.report.charts import _label_rows, save_charts
+from nerf_posenc_app.report.charts import Chart, Line, _label_rows, chart_svg, save_charts, thinned
 from nerf_posenc_app.report.figures import save_comparison
 from nerf_posenc_app.report.images import nearness
 from nerf_posenc_app.report.sections import (
@@ -150,6 +151,43 @@ def test_the_most_detailed_window_is_that_of_the_largest_mean() -> None:
         rows, columns = most_detailed_window(image, height, width)
         assert (rows.start, columns.start) == expected
         assert (rows.stop - rows.start, columns.stop - columns.start) == (height, width)
+
+
+def test_a_thinned_line_keeps_its_extremes_and_ends() -> None:
+    values = np.random.default_rng(0).normal(size=1000)
+    values[[333, 601]] = -9.0, 9.0
+    points = [(float(i), float(y)) for i, y in enumerate(values)]
+    kept = thinned(points, 40)
+    assert {points[0], points[333], points[601], points[-1]} <= set(kept)
+    assert kept == sorted(kept)
+    assert len(kept) <= 42
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 1.0), (-3.7, 12.2), (19.98, 20.03), (7.0, 640.0)])
+@pytest.mark.parametrize("log", [False, True])
+def test_a_chart_s_ticks_lie_on_its_axes_and_its_names_apart(
+    bounds: tuple[float, float], log: bool
+) -> None:
+    low, high = bounds
+    if log and low <= 0:
+        low, high = 0.02, high + 5
+    # Lines that all end in one point.
+    lines = [Line(f"line {i}", [low, high], [low + i / 9 * (high - low), low], i) for i in range(5)]
+    chart = Chart(title="t", x_label="x", y_label="y", lines=lines, log_x=log, log_y=log)
+    root = ElementTree.fromstring(chart_svg(chart, is_page=False))
+    elements = [(each.tag, each.attrib) for each in root.iter()]
+    grid = [at for _, at in elements if at.get("class") == "grid"]
+    down = [float(at["y1"]) for at in grid if at["y1"] == at["y2"]]
+    across = [float(at["x1"]) for at in grid if at["x1"] == at["x2"]]
+    left, right = (float(grid[0][key]) for key in ("x1", "x2"))
+    top, bottom = (float(next(at for at in grid if at["x1"] == at["x2"])[k]) for k in ("y1", "y2"))
+    assert all(left <= x <= right for x in across)
+    assert all(top <= y <= bottom for y in down)
+    assert min(len(down), len(across)) >= 2
+    ends = sorted(float(at["y"]) for _, at in elements if at.get("class", "").startswith("end"))
+    assert len(ends) == 5
+    assert min(b - a for a, b in itertools.pairwise(ends)) > 12
+    assert ends[-1] <= float(root.attrib["height"])
 
 
 def test_the_detail_of_blocks_is_that_of_their_pixels() -> None:
