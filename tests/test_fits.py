@@ -1,5 +1,6 @@
 """Saved fits given back as models."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 import train_fit
 from nerf_posenc.fits import ImageFit, SceneFit, load_fit
 from nerf_posenc.radiance.cameras import Camera
-from nerf_posenc.radiance.poses import look_at
+from nerf_posenc.radiance.poses import exp_se3, look_at
 from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint, save_checkpoint
 from nerf_posenc.training.devices import fastest_dtype
 from nerf_posenc_app.data import open_image, open_scene
@@ -117,9 +118,15 @@ def test_poses_in_the_units_of_the_file_are_brought_to_the_box(runs: Path) -> No
     up, center = torch.tensor([0.0, 0.0, 1.0]), torch.tensor([1.0, 2.0, 3.0])
     inside = look_at(torch.tensor([3.0, 0.0, 0.5]), torch.zeros(3), up)
     outside = look_at(10 * torch.tensor([3.0, 0.0, 0.5]) + center, center, up)
-    torch.testing.assert_close(
-        fit.render(camera, outside).rgb, fit.render(camera, inside, in_file_units=False).rgb
-    )
+    expected = fit.render(camera, inside, in_file_units=False).rgb
+    torch.testing.assert_close(fit.render(camera, outside).rgb, expected)
+    # Where the poses that were found lie by a motion beside those that the file gives.
+    given = fit.world_from_camera
+    motion = exp_se3(torch.tensor([0.3, -0.2, 0.5, 0.4, 0.1, 0.0]))
+    fit = replace(fit, given_poses=given, world_from_camera=motion @ given)
+    expected = fit.render(camera, motion @ inside, in_file_units=False).rgb
+    torch.testing.assert_close(fit.render(camera, outside).rgb, expected, atol=1e-4, rtol=0)
+    assert float((expected - expected.mean((0, 1))).abs().max()) > 1e-3
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """Images: coordinates, resizing, and held-out pixels."""
 
+import math
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -30,6 +33,15 @@ def test_a_batch_of_images_is_resized_as_each_alone() -> None:
     small = resize_area(images, 6)
     assert small.shape == (2, 5, 6, 5, 4)
     torch.testing.assert_close(small[1, 3], resize_area(images[1, 3], 6))
+
+
+def test_the_mean_color_by_weights_is_that_of_pixels_repeated_so_many_times() -> None:
+    pixels = torch.rand(3, 4, 3, generator=torch.Generator().manual_seed(0))
+    times = torch.arange(12).view(3, 4) % 5
+    repeated = pixels.reshape(-1, 3).repeat_interleave(times.flatten(), 0)
+    pixels[times == 0] = math.nan
+    image = replace(Image.from_rgb(pixels), weights=times.float())
+    torch.testing.assert_close(image.mean_color(), repeated.mean(0))
 
 
 @pytest.mark.parametrize("shape", [(6, 8), (5, 7), (2, 2), (9, 4)])

@@ -71,6 +71,14 @@ def test_pixels_that_are_scored_do_not_choose(monkeypatch: pytest.MonkeyPatch) -
     assert found == 3
 
 
+def test_most_pixels_stay_to_be_fitted_where_some_judge() -> None:
+    image = stripes(3)
+    split = auto.split_at_random(image, 0)
+    assert split.held_out is not None
+    assert split.num_fitted + split.held_out.num_fitted == image.num_pixels
+    assert split.num_fitted > 2 * split.held_out.num_fitted > 0
+
+
 def test_short_fits_tell_fine_stripes_from_coarse_ones() -> None:
     few, many = (bands_of(stripes(cycles)) for cycles in (1, 12))
     # 12 cycles over two units are 2^3.6 pi: four bands are too few for them.

@@ -13,11 +13,23 @@ from PIL import Image
 
 import train_fit
 from nerf_posenc.fits import SceneFit, load_fit
-from nerf_posenc.radiance.poses import align_poses, look_at, pose_difference
+from nerf_posenc.radiance.base_renderer import Renderer
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.poses import align_poses, exp_se3, look_at, pose_difference
 from nerf_posenc.radiance.proposals import ProposalRenderer
+from nerf_posenc.radiance.views import Scene, SurfacePoints, Views
+from nerf_posenc.radiance.volume_rendering import Rendering
+from nerf_posenc.training.loop import FitState
+from nerf_posenc.training.optimizers import adam
 from nerf_posenc_app.data import open_scene
+from nerf_posenc_app.kinds.kind import Fit, Problem
 from nerf_posenc_app.kinds.scene.options import SceneOptions
+from nerf_posenc_app.kinds.scene.pose_scores import notes_on_poses, pose_scores
 from nerf_posenc_app.kinds.scene.scene import SceneKind
+from nerf_posenc_app.values.blocks import Evaluation
+from nerf_posenc_app.values.finding import Doubt
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Result
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -129,6 +141,75 @@ def test_poses_are_refined_scored_saved_and_applied_to_cameras_of_a_file() -> No
     placed = align_poses(given, found)(given[:1])[0]
     a = fit.render(fit.camera, scene_pose)
     torch.testing.assert_close(a.rgb, fit.render(fit.camera, placed, in_file_units=False).rgb)
+
+
+def views_around(count: int, seed: int) -> Views:
+    """White views of the middle from all around."""
+    at = 3 * torch.nn.functional.normalize(
+        torch.randn(count, 3, generator=torch.Generator().manual_seed(seed)), dim=-1
+    )
+    poses = torch.stack([look_at(x, torch.zeros(3), torch.tensor([0.0, 0.0, 1.0])) for x in at])
+    names = [f"{seed}-{i}" for i in range(count)]
+    return Views(torch.ones(count, 4, 6, 3), [Camera.from_angle(6, 4, 0.6)] * count, poses, names)
+
+
+class Recorder(Renderer):
+    """A white scene that records where it is rendered from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+        self.origins: list[torch.Tensor] = []
+
+    def forward(self, rays: Any) -> Any:
+        self.origins.append(rays.origins[0])
+        count = len(rays.origins)
+        return Rendering(torch.ones(count, 3), torch.ones(count), torch.ones(count))
+
+
+def test_test_views_move_along_with_the_poses_of_the_others() -> None:
+    options = SceneOptions(device="cpu", quiet=True, turntable=0, disturb_poses=0.1, test_views=2)
+    kind = SceneKind(options, Scene("s", views_around(5, 0), views_around(2, 1), "here"))
+    given, test = kind.given_poses, kind.scene.test.world_from_camera
+    motion = exp_se3(torch.tensor([0.4, 0.9, -0.2, 0.3, 0.1, -0.5]))
+    train = replace(kind.scene.train, world_from_camera=motion @ given)
+    kind.scene = replace(kind.scene, train=train)
+    model, config = Recorder(), kind.resolve(options)
+    problem: Any = Problem(draw_batch=lambda step: (None, None), optimizer=adam(model))
+    state = FitState(model, problem.optimizer, 1)
+    evaluation = kind.evaluate(
+        Fit(name=FitName("none"), config=config, model=model, problem=problem, state=state)
+    )
+    torch.testing.assert_close(torch.stack(model.origins), (motion @ test)[:, :3, 3])
+    assert evaluation.scores["position_percent"] == pytest.approx(0.0, abs=1e-3)
+
+
+def test_disturbed_poses_have_no_points_that_would_reveal_the_true_ones() -> None:
+    points = SurfacePoints(torch.arange(5), torch.full((5, 2), 0.5), torch.zeros(5, 3))
+    scene = Scene("s", replace(views_around(5, 0), points=points), views_around(2, 1), "here")
+    for disturbance, is_kept in ((0.0, True), (0.1, False)):
+        kind = SceneKind(SceneOptions(device="cpu", disturb_poses=disturbance), scene)
+        assert (kind.scene.train.points is not None) == is_kept
+        moved = kind.scene.train.world_from_camera != kind.given_poses
+        assert bool(moved.any()) != is_kept
+
+
+def test_a_fit_is_doubted_that_leaves_its_poses_where_they_were() -> None:
+    given = views_around(6, 0).world_from_camera
+    noise = 0.1 * torch.randn(6, 6, generator=torch.Generator().manual_seed(0))
+    start = exp_se3(noise) @ given
+    doubted = []
+    for found in (given, exp_se3(0.1 * noise) @ given, start, exp_se3(2 * noise) @ given):
+        scores, _ = pose_scores(found, given)
+        result = Result(
+            name=FitName("hash"),
+            seconds=1.0,
+            evaluation=Evaluation(scores),
+            details={"psnr_db_at_aligned_poses": 20.0},
+        )
+        notes = [*notes_on_poses([result], start, given)]
+        doubted.append(any(isinstance(note, Doubt) for note in notes))
+    assert doubted == [False, False, True, True]
 
 
 def test_views_of_which_all_poses_are_the_same_are_refused(

@@ -1,11 +1,14 @@
 """What a run says that it found: from results and doubts to one sentence."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from nerf_posenc_app.commands import comparison
 from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.finding import Doubt, Finding, find
 from nerf_posenc_app.values.measures import Measure
@@ -27,6 +30,7 @@ def fit(
     measure: Measure = PSNR,
     parameters: int = 1251,
     is_reference: bool = False,
+    by_seed: Sequence[float] = (),
     swept: tuple[str, float] | None = None,
     **details: Any,
 ) -> Result:
@@ -35,7 +39,9 @@ def fit(
         seconds=1.0,
         steps=0 if is_reference else 310,
         parameters=parameters,
-        evaluation=Evaluation({measure.name: score}),
+        evaluation=Evaluation(
+            {measure.name: score}, by_seed=[{measure.name: each} for each in by_seed]
+        ),
         details={**TRAINED, **details},
         is_reference=is_reference,
     )
@@ -116,6 +122,61 @@ def test_a_difference_counts_in_the_unit_of_its_measure(
 ) -> None:
     fits = fit("none", none, measure=measure), fit("fourier", other, measure=measure)
     assert said(*fits, measure=measure).verdict == verdict
+
+
+def test_the_best_fit_has_the_least_error_where_lower_is_better() -> None:
+    names = {"none": 0.04, "hash": 0.05, "fourier": 0.002, "gaussian": 0.01}
+    fits = [fit(name, error, measure=ERROR) for name, error in names.items()]
+    finding = said(*fits, measure=ERROR)
+    assert finding.sides == ("none", "fourier")
+    assert finding.sentence.startswith('"fourier" gained 0.0380: ')
+
+
+@pytest.mark.parametrize(("measure", "best"), [(PSNR, "b: hash"), (ERROR, "a: fourier")])
+def test_a_comparison_names_the_best_by_the_direction_of_its_measure(
+    measure: Measure, best: str
+) -> None:
+    results = [
+        replace(fit(name, score, measure=measure), name=FitName(name, run=run))
+        for run, name, score in (("a", "fourier", 0.1), ("a", "none", 0.3), ("b", "hash", 0.7))
+    ]
+    sentence = comparison.finding(results, {"cat": [each.label for each in results]}, measure)
+    assert sentence is not None
+    assert sentence.startswith(f"{best} is best: ")
+    assert sentence.endswith(" for a: none")
+
+
+def test_chance_alone_makes_a_difference_of_shares_in_one_of_twenty_comparisons() -> None:
+    counts = np.random.default_rng(0).binomial(400, 0.7, size=(1000, 2))
+    measure = Measure("accuracy", "accuracy", "%", count=400)
+    verdicts = [
+        said(fit("none", a, measure=measure), fit("rope", b, measure=measure), measure=measure)
+        for a, b in 100 * counts / 400
+    ]
+    # The probability beyond two standard errors is 0.046; that of 1000 draws has one of 0.007.
+    found = sum(finding.verdict != "unclear" for finding in verdicts) / 1000
+    assert found == pytest.approx(0.046, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "verdict"),
+    [
+        ((22.0, 25.0), "gains"),
+        ((15.0, 18.0), "loses"),
+        ((20.5, 25.0), "unclear"),
+        ((15.0, 19.5), "unclear"),
+        ((19.5, 20.4), "unclear"),
+        ((15.0, 26.0), "unclear"),
+        # One seed has no range.
+        ((20.5,), "gains"),
+    ],
+)
+def test_seeds_whose_ranges_overlap_on_either_side_make_no_clear_difference(
+    seeds: tuple[float, ...], verdict: str
+) -> None:
+    none = fit("none", 20.0, by_seed=(19.0, 21.0))
+    fourier = fit("fourier", sum(seeds) / len(seeds), by_seed=seeds)
+    assert said(none, fourier).verdict == verdict
 
 
 def test_fits_that_are_too_short_gain_nothing() -> None:

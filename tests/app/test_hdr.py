@@ -11,10 +11,13 @@ import torch
 import train_fit
 from nerf_posenc.fits import ImageFit
 from nerf_posenc.images import Image, MuLaw
+from nerf_posenc.metrics.image import psnr
 from nerf_posenc_app import FittedRun
 from nerf_posenc_app.data import SceneError, open_image
 from nerf_posenc_app.data.image_files import stored_pixels
 from nerf_posenc_app.data.reading.hdr import read_hdr, write_hdr
+from nerf_posenc_app.kinds.image.reconstruction import Reconstruction
+from nerf_posenc_app.kinds.image.scores import scores_of
 from tests.corpora import tiff_of
 from tests.optional import needs
 
@@ -61,6 +64,27 @@ def test_a_sun_leaves_the_mean_ten_times_above_the_knee() -> None:
     light[0, 0] = 3e5
     curve = MuLaw.of_light(light)
     assert curve.peak / curve.mu == pytest.approx(float(light.mean()) / 10)
+    # Missing and masked pixels, which are black, do not count.
+    assert MuLaw.of_light(torch.cat([light, torch.zeros(500, 64, 3)])) == curve
+
+
+def rmse_in_stops(light: torch.Tensor, other: torch.Tensor) -> float:
+    image = Image.from_rgb(light).tone_mapped()
+    assert image.tone is not None
+    values = image.tone.values(other)
+    found = Reconstruction(values, psnr(values, image.pixels))
+    return scores_of(image, found)["rmse_stops"]
+
+
+def test_twice_the_light_is_one_stop_but_for_the_darkest_hundredth() -> None:
+    light = torch.full((20, 50, 3), 4.0)
+    light[0, 0] = 4000.0
+    brighter = (2 * light).clamp(max=4000)
+    assert rmse_in_stops(light, brighter) == pytest.approx(math.sqrt(0.999), abs=1e-3)
+    for count, expected in ((8, 0.0), (30, math.sqrt(0.03))):
+        light[10, :count] = 0.01
+        other = torch.where(light < 1, 2 * light, light)
+        assert rmse_in_stops(light, other) == pytest.approx(expected, abs=1e-3)
 
 
 def test_what_a_sharp_filter_leaves_below_0_counts_as_0(linear: np.ndarray[Any, Any]) -> None:

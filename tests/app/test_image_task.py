@@ -1,5 +1,6 @@
 """Fits of images: what is learned from, what is held out, and where a fit starts."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,54 @@ def test_the_moving_average_of_the_weights_is_that_of_every_step() -> None:
         expected = 0.7 * expected + 0.3 * weight
     torch.testing.assert_close(mean, expected, atol=1e-6, rtol=1e-5)
     assert (mean - last).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("ema_decay", [None, 0.9])
+def test_snapshots_are_denser_at_the_start_of_a_fit_and_one_is_of_its_end(
+    ema_decay: float | None,
+) -> None:
+    x = torch.rand(8, 2, generator=torch.Generator().manual_seed(0))
+    model = MLP(2, 3, width=4, depth=1, generator=torch.Generator().manual_seed(0))
+    optimizer = recipes.make_optimizer(model, "adam", 0.02)
+    problem = Problem(
+        draw_batch=ShuffledBatches(x, torch.ones(8, 3), 8, seed=0),
+        optimizer=optimizer,
+        ema_decay=ema_decay,
+        preview=lambda: [model(x)[None].detach()],
+    )
+    fit = Fit(
+        name=FitName("none"),
+        config=CommonConfig(steps=200, video=5, quiet=True),
+        model=model,
+        problem=problem,
+        state=FitState(model, optimizer, 200),
+    )
+    train_alone(fit, BATCH_PSNR)
+    steps = [snapshot.step for snapshot in fit.snapshots]
+    gaps = [b - a for a, b in itertools.pairwise(steps)]
+    assert len(steps) == 5
+    assert steps[-1] == 200
+    assert gaps == sorted(set(gaps))
+    assert torch.equal(fit.snapshots[-1].images[0], model(x)[None])
+
+
+def test_snapshots_that_are_due_together_are_one() -> None:
+    model = MLP(2, 3, width=4, depth=1, generator=torch.Generator().manual_seed(0))
+    optimizer = recipes.make_optimizer(model, "adam", 0.02)
+    x = torch.rand(8, 2, generator=torch.Generator().manual_seed(0))
+    fit = Fit(
+        name=FitName("none"),
+        config=CommonConfig(steps=30, video=20, quiet=True),
+        model=model,
+        problem=Problem(
+            draw_batch=ShuffledBatches(x, torch.ones(8, 3), 8, seed=0),
+            optimizer=optimizer,
+            preview=lambda: [torch.zeros(1, 1, 3)],
+        ),
+        state=FitState(model, optimizer, 30),
+    )
+    train_alone(fit, BATCH_PSNR)
+    assert [snapshot.step for snapshot in fit.snapshots] == [10, 20, 30]
 
 
 def test_a_held_out_run_shows_and_measures_what_it_did_not_fit(

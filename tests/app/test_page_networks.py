@@ -16,10 +16,12 @@ import train_fit
 from nerf_posenc import FourierEncoder, GaussianEncoder, HashGridEncoder
 from nerf_posenc.core.encoder import Identity
 from nerf_posenc.fits import ImageFit, load_fit
+from nerf_posenc.images import Image
 from nerf_posenc.metrics import psnr
 from nerf_posenc.networks import MLP, siren
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc_app.data import open_image
+from nerf_posenc_app.kinds.image.reconstruction import network_of
 from nerf_posenc_app.report.networks import described, pack, why_not
 from nerf_posenc_app.report.packed_weights import TOLERANCE, linear_layers, pack_fit, weight_rows
 from nerf_posenc_app.report.page import write_page
@@ -316,6 +318,15 @@ def unpacked(described: Mapping[str, Any], fit: ImageFit) -> list[float]:
             values.append((int(high[i]) * 2**size + rest) * float(scale))
             i += 1
     return values
+
+
+def test_the_psnr_of_fewer_bands_is_without_the_features_of_the_others() -> None:
+    image = Image.from_rgb(torch.rand(16, 24, 3, generator=torch.Generator().manual_seed(1)))
+    fit = made(FourierEncoder(2, 4))
+    model = nn.Sequential(fit.encoder, fit.network)
+    scores = network_of(image, model, CoordinateModel("made"), "made").psnr_by_bands
+    expected = [psnr(masked(made(FourierEncoder(2, 4)), n).render(), image.rgb) for n in range(4)]
+    assert scores == pytest.approx(expected, abs=1e-4)
 
 
 def test_the_weights_are_rounded_to_the_fewest_bits_that_keep_the_image() -> None:

@@ -1,5 +1,6 @@
 """The files of a run folder."""
 
+import itertools
 import json
 import math
 import xml.etree.ElementTree as ElementTree
@@ -11,13 +12,20 @@ import pytest
 import torch
 from PIL import Image, ImageSequence
 
-from nerf_posenc_app.crops import most_detailed_window
+from nerf_posenc.metrics.image import psnr, psnr_from_mse
+from nerf_posenc_app.crops import _block_energies, most_detailed_window
 from nerf_posenc_app.kinds.coordinates import PSNR, SSIM
-from nerf_posenc_app.report.charts import _label_rows, save_charts
+from nerf_posenc_app.report.charts import Chart, Line, _label_rows, chart_svg, save_charts, thinned
 from nerf_posenc_app.report.figures import save_comparison
 from nerf_posenc_app.report.images import nearness
 from nerf_posenc_app.report.page import About
-from nerf_posenc_app.report.sections import frequency_content, panels, training_charts
+from nerf_posenc_app.report.sections import (
+    Panel,
+    frequency_content,
+    panels,
+    sweep_charts,
+    training_charts,
+)
 from nerf_posenc_app.report.tables import gain, gain_text, table
 from nerf_posenc_app.report.video import write_training_video
 from nerf_posenc_app.runs.saved import write_metrics
@@ -69,6 +77,13 @@ def test_gains_are_relative_to_the_raw_coordinates_of_the_same_run() -> None:
     assert [gain(r, results, PSNR) for r in results] == [None, 11.0, None, 5.0]
 
 
+def test_a_gain_is_less_where_lower_is_better() -> None:
+    lower = replace(PSNR, higher_is_better=False)
+    none, better, worse = result("none", 20.0), result("fourier", 18.5), result("hash", 24.0)
+    assert [gain(each, [none, better, worse], lower) for each in (better, worse)] == [1.5, -4.0]
+    assert gain_text(better, [none, better], lower) == "+1.50"
+
+
 def test_gains_are_differences_of_what_is_shown_and_not_over_a_fit_that_was_stopped() -> None:
     none, fourier = result("none", 24.434), result("fourier", 44.177)
     assert gain_text(fourier, [none, fourier], PSNR) == "+19.75"
@@ -78,6 +93,31 @@ def test_gains_are_differences_of_what_is_shown_and_not_over_a_fit_that_was_stop
     assert finding is not None
     assert finding.verdict == "reaches"
     assert "24.43" not in finding.sentence
+
+
+@pytest.mark.parametrize(("higher_is_better", "best"), [(True, 8), (False, 4)])
+def test_the_best_value_of_an_option_is_marked(higher_is_better: bool, best: float) -> None:
+    measure = replace(PSNR, higher_is_better=higher_is_better)
+    results = [
+        replace(result("fourier", psnr), name=FitName("fourier", ("num_bands", bands)))
+        for bands, psnr in ((4, 20.0), (8, 30.0), (12, 25.0))
+    ]
+    (chart,) = sweep_charts(results, [measure])
+    assert [mark.x for mark in chart.marks] == [best]
+
+
+def test_the_error_of_a_panel_is_that_of_its_score() -> None:
+    generator = torch.Generator().manual_seed(0)
+    original, fit = torch.rand(2, 6, 7, 3, generator=generator)
+    weights = torch.rand(6, 7, generator=generator)
+    window = (slice(1, 4), slice(2, 7))
+    for scored in (None, weights):
+        panel = Panel("p", original, {"none": fit}, {}, [], scored=scored)
+        kept = None if scored is None else scored[window]
+        assert psnr_from_mse(panel.mse("none")) == pytest.approx(psnr(fit, original, scored))
+        assert psnr_from_mse(panel.mse("none", window)) == pytest.approx(
+            psnr(fit[window], original[window], kept)
+        )
 
 
 def test_labels_of_marks_do_not_meet_at_the_right_edge() -> None:
@@ -113,6 +153,53 @@ def test_the_most_detailed_window_is_that_of_the_largest_mean() -> None:
         rows, columns = most_detailed_window(image, height, width)
         assert (rows.start, columns.start) == expected
         assert (rows.stop - rows.start, columns.stop - columns.start) == (height, width)
+
+
+def test_a_thinned_line_keeps_its_extremes_and_ends() -> None:
+    values = np.random.default_rng(0).normal(size=1000)
+    values[[333, 601]] = -9.0, 9.0
+    points = [(float(i), float(y)) for i, y in enumerate(values)]
+    kept = thinned(points, 40)
+    assert {points[0], points[333], points[601], points[-1]} <= set(kept)
+    assert kept == sorted(kept)
+    assert len(kept) <= 42
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 1.0), (-3.7, 12.2), (19.98, 20.03), (7.0, 640.0)])
+@pytest.mark.parametrize("log", [False, True])
+def test_a_chart_s_ticks_lie_on_its_axes_and_its_names_apart(
+    bounds: tuple[float, float], log: bool
+) -> None:
+    low, high = bounds
+    if log and low <= 0:
+        low, high = 0.02, high + 5
+    # Lines that all end in one point.
+    lines = [Line(f"line {i}", [low, high], [low + i / 9 * (high - low), low], i) for i in range(5)]
+    chart = Chart(title="t", x_label="x", y_label="y", lines=lines, log_x=log, log_y=log)
+    root = ElementTree.fromstring(chart_svg(chart, is_page=False))
+    elements = [(each.tag, each.attrib) for each in root.iter()]
+    grid = [at for _, at in elements if at.get("class") == "grid"]
+    down = [float(at["y1"]) for at in grid if at["y1"] == at["y2"]]
+    across = [float(at["x1"]) for at in grid if at["x1"] == at["x2"]]
+    left, right = (float(grid[0][key]) for key in ("x1", "x2"))
+    top, bottom = (float(next(at for at in grid if at["x1"] == at["x2"])[k]) for k in ("y1", "y2"))
+    assert all(left <= x <= right for x in across)
+    assert all(top <= y <= bottom for y in down)
+    assert min(len(down), len(across)) >= 2
+    ends = sorted(float(at["y"]) for _, at in elements if at.get("class", "").startswith("end"))
+    assert len(ends) == 5
+    assert min(b - a for a, b in itertools.pairwise(ends)) > 12
+    assert ends[-1] <= float(root.attrib["height"])
+
+
+def test_the_detail_of_blocks_is_that_of_their_pixels() -> None:
+    image = torch.rand(19, 30, 3, generator=torch.Generator().manual_seed(0))
+    gray = image.mean(-1).double()
+    energy = torch.zeros(24, 32, dtype=torch.float64)
+    energy[:19, 1:30] += gray.diff(dim=1).square()
+    energy[1:19, :30] += gray.diff(dim=0).square()
+    expected = energy.unflatten(0, (3, 8)).unflatten(2, (4, 8)).sum((1, 3))
+    torch.testing.assert_close(_block_energies(image, 8), expected)
 
 
 @pytest.mark.slow

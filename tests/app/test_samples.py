@@ -8,15 +8,20 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image as Pillow
+from torch import nn
 
 import train_fit
+from nerf_posenc.core.encoder import Identity
 from nerf_posenc.images import Image
 from nerf_posenc.metrics.image import psnr, ssim
+from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.training.batches import PixelBatches
 from nerf_posenc.training.loop import weighted_mse
 from nerf_posenc_app import fit
 from nerf_posenc_app.kinds.image.image import ImageKind
 from nerf_posenc_app.kinds.image.options import ImageOptions
+from nerf_posenc_app.kinds.image.reconstruction import reconstruct
+from nerf_posenc_app.kinds.image.samples import masked
 from nerf_posenc_app.values.blocks import View
 from tests.fits import fit_alone
 
@@ -59,7 +64,7 @@ def test_what_a_mask_leaves_out_is_never_read(encoding: str) -> None:
     assert torch.equal(*views)
 
 
-def test_weights_scale_the_loss_and_the_scores() -> None:
+def test_weights_scale_the_loss() -> None:
     image = opened()
     generator = torch.Generator().manual_seed(3)
     weights = torch.rand(16, 24, generator=generator)
@@ -74,10 +79,6 @@ def test_weights_scale_the_loss_and_the_scores() -> None:
     order = batches.rows(0)
     expected = (kept[order] * (guess - targets[:, :3]).square().mean(1)).mean() / kept.mean()
     torch.testing.assert_close(weighted_mse(guess, targets), expected)
-    values = torch.rand(16, 24, 3, generator=generator)
-    error = (weights[..., None] * (values - image.rgb).square()).double().sum()
-    decibels = -10 * torch.log10(error / (3 * weights.double().sum()))
-    assert psnr(values, image.pixels, weights) == pytest.approx(float(decibels), abs=1e-5)
     # Weights that are all alike are none.
     alike = Image(image.pixels, image.x, image.y, weights=torch.full((16, 24), 0.5))
     rows = PixelBatches(alike, 100, seed=0)(0)
@@ -113,6 +114,26 @@ def test_a_reduced_mask_averages_what_it_keeps() -> None:
         kept = weights[block] > 0
         torch.testing.assert_close(small.rgb[row, column], image.rgb[block][kept].mean(0))
         assert float(small.weights[row, column]) == float(kept.float().mean())
+
+
+def test_observed_and_unobserved_pixels_have_a_score_each() -> None:
+    image = opened()
+    is_observed = torch.rand(16, 24, generator=torch.Generator().manual_seed(0)) > 0.3
+    model = nn.Sequential(Identity(2), MLP(2, 3, width=8, depth=1))
+    found = reconstruct(image.observed(is_observed), model, torch.device("cpu"))
+    for score, weights in ((found.psnr, ~is_observed), (found.psnr_fitted, is_observed)):
+        assert score == pytest.approx(psnr(found.values, image.rgb, weights.float()))
+    assert found.psnr != found.psnr_fitted
+
+
+def test_a_mask_keeps_no_pixel_that_has_no_value() -> None:
+    has_value = torch.rand(16, 24, generator=torch.Generator().manual_seed(0)) > 0.2
+    image = replace(opened(), weights=has_value.float())
+    found = masked(ImageOptions(image="a.png", mask="mask.png"), image).weights
+    # The mask keeps the ten columns on the left.
+    expected = has_value & (torch.arange(24) < 10)
+    assert found is not None
+    assert torch.equal(found, expected.float())
 
 
 def test_an_observed_share_is_exact_seeded_and_disjoint() -> None:

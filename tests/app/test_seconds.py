@@ -11,7 +11,13 @@ import train_fit
 from nerf_posenc.fits import load_fit
 from nerf_posenc.training.loop import FitState, fit
 from nerf_posenc.training.optimizers import adam
-from nerf_posenc_app.runs.saved import read_metrics
+from nerf_posenc_app.kinds.kind import Fit, Problem
+from nerf_posenc_app.options import CommonConfig
+from nerf_posenc_app.runs.saved import FitFile, read_metrics
+from nerf_posenc_app.runs.stop import Stop
+from nerf_posenc_app.runs.train import training
+from nerf_posenc_app.values.measures import BATCH_PSNR
+from nerf_posenc_app.values.names import FitName
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -57,6 +63,16 @@ def test_the_schedule_follows_the_clock(monkeypatch: pytest.MonkeyPatch) -> None
     assert [record.step for record in state.history] == [10, 20, 30]
 
 
+def test_at_an_even_pace_the_number_of_steps_is_right_from_the_first_step_on() -> None:
+    state = new_state(20.0)
+    for step in (1, 2, 37, 79):
+        state.step = step
+        # Four steps per second.
+        state.estimate_length(step / 4)
+        assert state.num_steps == 80
+        assert not state.is_complete
+
+
 def test_one_step_is_taken_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
     state = fit(new_state(1e-3), Clock(monkeypatch).draw)
     assert state.step == state.num_steps == 1
@@ -82,6 +98,40 @@ def test_a_resumed_fit_goes_on_with_its_clock(monkeypatch: pytest.MonkeyPatch) -
     again = new_state(20.0)
     again.load_state_dict(second.state_dict())
     assert fit(again, clock.draw).step == whole.step
+
+
+def test_a_resumed_fit_has_the_snapshots_of_one_that_was_not_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock(monkeypatch)
+
+    def snapshots(file: str, stop_at: int | None = None) -> list[int]:
+        state, stop = new_state(20.0), Stop()
+
+        def after_step(state: FitState) -> None:
+            if state.step == stop_at:
+                stop.request()
+
+        problem = Problem(
+            draw_batch=clock.draw,
+            optimizer=state.optimizer,
+            after_step=after_step,
+            preview=lambda: [torch.zeros(1, 1, 3)],
+        )
+        config = CommonConfig(steps=7, seconds=20.0, video=3, quiet=True)
+        part = Fit(
+            name=FitName("none"), config=config, model=state.model, problem=problem, state=state
+        )
+        with training(part, stop, score=BATCH_PSNR, file=FitFile(Path(file))) as session:
+            train_fit.train(part, session)
+        return [snapshot.step for snapshot in part.snapshots]
+
+    whole = snapshots("whole.safetensors")
+    # At 0, 5 and 20 seconds, or at the record after: the first two are one.
+    assert whole == [10, 30]
+    snapshots("part.safetensors", stop_at=15)
+    clock.now += 1000
+    assert snapshots("part.safetensors") == whole
 
 
 @pytest.mark.parametrize(("saved", "own"), [(20.0, 10.0), (20.0, None), (None, 20.0)])

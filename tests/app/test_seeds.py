@@ -8,6 +8,9 @@ import pytest
 
 import train_fit
 from nerf_posenc_app import FittedRun, fit
+from nerf_posenc_app.values.blocks import Evaluation
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Point, Result, over_seeds
 from tests.small import SMALL_RUN, write_noise
 
 pytestmark = pytest.mark.usefixtures("own_folder", "no_report")
@@ -30,6 +33,28 @@ def test_repetitions_are_the_fits_of_their_seeds_and_the_table_has_their_mean() 
         assert [seed["psnr_db"] for seed in row["by_seed"]] == expected
         assert row["psnr_db"] == pytest.approx(sum(expected) / 2)
     assert len({fit["psnr_db"] for fit in repeated[1]["by_seed"]}) == 2
+
+
+def test_a_curve_of_seeds_has_their_mean_at_the_steps_that_all_have() -> None:
+    curves = {
+        None: [Point(10, 1.0, 20.0), Point(20, 2.0, 24.0), Point(25, 2.5, 25.0)],
+        ("seed", 1): [Point(10, 3.0, 22.0), Point(20, 4.0, 30.0), Point(30, 6.0, 31.0)],
+    }
+    whole, stopped = (
+        Result(
+            name=FitName("none", swept),
+            seconds=points[-1].seconds,
+            evaluation=Evaluation({"psnr_db": points[-1].score}),
+            history=points,
+            is_complete=swept is None,
+        )
+        for swept, points in curves.items()
+    )
+    for pair in ((whole, stopped), (stopped, whole)):
+        (mean,) = over_seeds(pair)
+        assert mean.history == [Point(10, 2.0, 21.0), Point(20, 3.0, 27.0)]
+        assert (mean.seconds, mean.scores) == (4.25, {"psnr_db": 28.0})
+        assert not mean.is_complete
 
 
 def test_repetitions_are_resumed_and_models_are_of_the_first_seed() -> None:

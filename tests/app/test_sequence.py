@@ -1,6 +1,7 @@
 """Characters of a text that a Transformer fills in, without and with positions."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from nerf_posenc_app.kinds.sequence import (
     SequenceOptions,
 )
 from nerf_posenc_app.options import UsageError
+from nerf_posenc_app.runs.train import begin_fit
+from nerf_posenc_app.values.names import FitName
 from tests.fits import fitted, resolved
 from tests.signals import resumed_to_the_bit
 from tests.small import SMALL_SEQUENCE
@@ -84,6 +87,17 @@ def test_a_run_that_is_resumed_has_the_bits_of_one_that_was_not_interrupted(
     Path("text.txt").write_text(made_text(600))
     whole = resumed_to_the_bit(monkeypatch, SMALL_SEQUENCE, 4)
     assert [fit["name"] for fit in whole["fits"]] == ["none", "sinusoidal"]
+
+
+def test_a_model_that_knows_nothing_needs_the_bits_of_a_uniform_choice() -> None:
+    kind = opened(periodic(), context=16)
+    fit = begin_fit(kind, FitName("none"), resolved(kind, context=16, width=16, depth=1))
+    with torch.no_grad():
+        for parameter in fit.model.parameters():
+            parameter.zero_()
+    scores = kind.evaluate(fit).scores
+    # Eight characters, and the sign of a hidden one.
+    assert scores[BITS.name] == pytest.approx(math.log2(9))
 
 
 def test_the_table_has_bits_and_accuracy(metrics: dict[str, Any]) -> None:

@@ -49,6 +49,15 @@ def test_each_coordinate_stands_behind_its_own_waves() -> None:
         FourierEncoder(2, 3, layout="kpa", include_input="each")
 
 
+@pytest.mark.parametrize("bands", [[1.0], [2 * math.pi], [2 * math.pi, 4 * math.pi], [7.0, 30.0]])
+def test_a_basis_gives_the_waves_of_the_coordinates_along_it(bands: list[float]) -> None:
+    x = torch.rand(9, 3, dtype=torch.float64) * 2 - 1
+    basis = torch.tensor([[0.6, 0.0, 0.8], [1.0, -2.0, 0.5]], dtype=torch.float64)
+    found = FourierEncoder(3, bands=bands, basis=basis)(x)
+    torch.testing.assert_close(found, FourierEncoder(2, bands=bands)(x @ basis.T))
+    torch.testing.assert_close(found[:, 0], torch.sin(bands[0] * (x @ basis[0])))
+
+
 @pytest.mark.parametrize("phase", ["sin", "cos"])
 def test_one_phase_can_be_had_alone(phase: Literal["sin", "cos"]) -> None:
     x = torch.rand(5, 3, dtype=torch.float64)

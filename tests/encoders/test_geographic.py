@@ -12,7 +12,7 @@ from nerf_posenc import (
     Time2VecEncoder,
     period_bands,
 )
-from nerf_posenc.encoders import contract_gaussian, directions_from_degrees
+from nerf_posenc.encoders import contract_gaussian, directions_from_degrees, equal_earth
 
 
 def unit_vectors(count: int) -> Tensor:
@@ -49,6 +49,44 @@ def test_at_scale_1_sphere_c_is_the_unit_vector() -> None:
     encoder = Sphere2VecEncoder(1, unit="degrees", kind="sphereC", min_radius=1.0)
     x, y, z = directions_from_degrees(lon_lat).unbind(-1)
     torch.testing.assert_close(encoder(lon_lat), torch.stack([z, x, y], -1), atol=1e-6, rtol=0)
+
+
+def test_sphere_m_multiplies_the_waves_of_a_scale_by_those_of_the_whole_globe() -> None:
+    # Mai et al. 2023, equation 9, with all terms: SphereM+ for scales from 0.1 to 1.
+    lon, lat = ((torch.rand(20, 2, dtype=torch.float64) - 0.5) * torch.tensor([6.2, 3.1])).unbind(1)
+    x = torch.stack([lon, lat], -1)
+    parts = []
+    for scale in (0.1, 10**-0.5, 1.0):
+        a, b = lon / scale, lat / scale
+        parts += [b.sin(), b.cos(), a.sin(), a.cos()]
+        parts += [b.cos() * lon.cos(), lat.cos() * a.cos()]
+        parts += [b.cos() * lon.sin(), lat.cos() * a.sin()]
+    encoder = Sphere2VecEncoder(3, unit="radians", kind="sphereM+", min_radius=0.1)
+    torch.testing.assert_close(encoder(x), torch.stack(parts, -1), atol=1e-9, rtol=0)
+
+
+def test_equal_earth_keeps_the_proportions_of_areas() -> None:
+    lon_lat = (torch.rand(50, 2, dtype=torch.float64) - 0.5) * torch.tensor([360.0, 170.0])
+    projected = equal_earth(lon_lat.requires_grad_())
+    rows = [torch.autograd.grad(part.sum(), lon_lat, retain_graph=True) for part in projected.T]
+    jacobian = torch.stack([row for (row,) in rows], 1)
+    lon_lat = lon_lat.detach()
+    # A degree of longitude is as wide as the cosine of the latitude.
+    areas = torch.linalg.det(jacobian) / torch.deg2rad(lon_lat[:, 1]).cos()
+    torch.testing.assert_close(areas, areas[:1].expand(50), rtol=1e-9, atol=0)
+    corners = torch.tensor([[180.0, 0.0], [-180.0, 0.0], [0.0, 90.0]], dtype=torch.float64)
+    found = equal_earth(corners)
+    assert found[:2, 0].tolist() == pytest.approx([1.0, -1.0], abs=1e-6)
+    assert found[2].tolist() == pytest.approx([0.0, 0.487], abs=1e-3)
+
+
+def test_hexplane_multiplies_each_plane_by_that_of_the_other_axes() -> None:
+    encoder = KPlanesEncoder(4, 1, resolution=2, reduce="hexplane")
+    values = {(0, 1): 2.0, (0, 2): 3.0, (0, 3): 5.0, (1, 2): 7.0, (1, 3): 11.0, (2, 3): 13.0}
+    for axes, value in values.items():
+        encoder.set_plane(axes, torch.full((1, 2, 2), value))
+    features = encoder(torch.rand(1, 4))[0].tolist()
+    assert features == pytest.approx([2.0 * 13.0, 3.0 * 11.0, 7.0 * 5.0])
 
 
 def test_time2vec_is_linear_in_one_column_and_periodic_in_the_others() -> None:

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from nerf_posenc.metrics import power_spectrum, psnr, psnr_by_band, psnr_from_mse, ssim
+from nerf_posenc.metrics.image import Scored, constant_psnr
 from nerf_posenc.metrics.spectrum import nyquist_frequency
 from tests.optional import needs
 
@@ -29,6 +30,18 @@ def test_psnr_is_the_mean_over_all_values_of_a_large_image() -> None:
     prediction = target.clone()
     prediction[::3] = 0.3
     assert psnr(prediction, target) == pytest.approx(-10 * math.log10(0.3**2 / 3), abs=1e-6)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 4])
+def test_psnr_by_weights_is_that_of_pixels_repeated_so_many_times(channels: int) -> None:
+    generator = torch.Generator().manual_seed(channels)
+    target = torch.rand(40, channels, generator=generator)
+    # Also below 0 and above 1.
+    prediction = target + torch.randn(40, channels, generator=generator)
+    times = torch.arange(40) % 4
+    expected = psnr(prediction.repeat_interleave(times, 0), target.repeat_interleave(times, 0))
+    prediction[times == 0] = math.nan
+    assert psnr(prediction, target, times.float()) == pytest.approx(expected, abs=1e-9)
 
 
 def test_black_images_have_no_detail_to_recover() -> None:
@@ -62,6 +75,37 @@ def test_ssim_is_that_of_scikit_image(shape: tuple[int, int]) -> None:
         use_sample_covariance=False,
     )
     assert ssim(noisy, image) == pytest.approx(float(expected), abs=1e-12)
+
+
+def test_ssim_of_scored_pixels_is_the_mean_of_their_windows_that_have_a_value() -> None:
+    needs("skimage")
+    from skimage.metrics import structural_similarity
+
+    generator = torch.Generator().manual_seed(0)
+    image, other = torch.rand(2, 20, 24, 3, generator=generator)
+    valid, scored = torch.rand(2, 20, 24, generator=generator) > 0.3
+    # Pixels without a value are equal in both.
+    a, b = (torch.where(valid[..., None], each, 0.0).double().numpy() for each in (image, other))
+    _, windows = structural_similarity(
+        *(a, b),
+        channel_axis=-1,
+        data_range=1.0,
+        gaussian_weights=True,
+        sigma=1.5,
+        use_sample_covariance=False,
+        full=True,
+    )
+    inside = (valid & scored)[5:-5, 5:-5].numpy()
+    expected = windows[5:-5, 5:-5][inside].mean()
+    assert ssim(image, other, valid, scored) == pytest.approx(float(expected), abs=1e-12)
+
+
+def test_the_constant_of_a_large_image_is_that_of_its_parts() -> None:
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.rand(700, 300, 3, generator=generator) * torch.linspace(0, 1, 300)[:, None]
+    scored = Scored(pixels, torch.rand(700, 300, generator=generator) * torch.linspace(1, 0, 300))
+    parts = [scored.at(slice(top, top + 100)) for top in range(0, 700, 100)]
+    assert constant_psnr([scored]) == pytest.approx(constant_psnr(parts), abs=1e-9)
 
 
 def test_ssim_of_a_image_smaller_than_the_window_is_not_a_number() -> None:

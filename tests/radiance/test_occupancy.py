@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -139,6 +140,20 @@ def test_a_hull_holds_the_cells_that_a_pixel_may_see_and_few_others(pixel: tuple
     assert 0 < int(hull.sum()) < 0.2 * len(hull)
 
 
+def test_masked_pixels_exclude_no_cell_whatever_their_opacity() -> None:
+    masks = torch.ones(1, SIZE, SIZE, dtype=torch.bool)
+    masks[0, 20:40, 30:50] = False
+    hulls = [
+        visual_hull(replace(one_view(torch.where(masks[0], 0.0, under)), masks=masks), CELLS)
+        for under in (0.0, 1.0)
+    ]
+    # As if an object were there.
+    expected = visual_hull(one_view((~masks[0]).float()), CELLS)
+    assert torch.equal(hulls[0], expected)
+    assert torch.equal(hulls[1], expected)
+    assert 0 < int(expected.sum()) < len(expected)
+
+
 def test_a_transparent_view_excludes_no_cell_whose_footprint_it_cuts_off() -> None:
     # The image is too narrow for the cube: it says nothing of the cells at its edge and beyond.
     views = one_view(torch.zeros(SIZE, SIZE), angle=0.35)
@@ -151,6 +166,22 @@ def test_a_transparent_view_excludes_no_cell_whose_footprint_it_cuts_off() -> No
     cut_off = (away > SIZE / 2 - reach + 1e-3).any(-1)
     assert torch.equal(hull, cut_off)
     assert 0 < int(cut_off.sum()) < CELLS**3
+
+
+def test_a_camera_on_its_side_has_the_same_hull() -> None:
+    opacity = torch.zeros(30, 70)
+    opacity[4:25, 10:40] = 1.0
+    pose = one_view(torch.zeros(SIZE, SIZE)).world_from_camera[0]
+    quarter = torch.tensor([[0.0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+    hulls = []
+    for turned, image in ((pose, opacity), (pose @ quarter, opacity.rot90(-1))):
+        height, width = image.shape
+        camera = Camera(width, height, 70.0, 70.0, width / 2, height / 2)
+        pixels = torch.cat([torch.zeros(1, height, width, 3), image[None, ..., None]], -1)
+        hulls.append(visual_hull(Views(pixels, [camera], turned[None], ["a"]), CELLS))
+    # Rounding may move the center of a cell to the next pixel.
+    assert float((hulls[0] != hulls[1]).float().mean()) < 0.01
+    assert 0.2 < float(hulls[0].float().mean()) < 0.9
 
 
 def test_a_camera_inside_the_cube_excludes_nothing_behind_it_or_close_by() -> None:

@@ -99,6 +99,28 @@ def test_the_distortion_loss_is_the_sum_over_all_pairs(count: int) -> None:
     torch.testing.assert_close(distortion_loss(edges, weights), expected)
 
 
+def test_the_penalty_of_a_rendering_makes_fog_of_the_same_opacity_compact() -> None:
+    class Fog(nn.Module):
+        """Density by the distance along z, which sums to the same for all shapes."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.sharpness = nn.Parameter(torch.tensor(1.0))
+
+        def forward(self, positions: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
+            z = positions[..., 2]
+            shape = torch.exp(-0.5 * (self.sharpness * z).square())
+            return 2 * shape / shape.sum(-1, keepdim=True) * z.shape[-1], torch.ones_like(positions)
+
+    renderer = ProposalRenderer(Fog(), num_samples=32)
+    penalty = renderer(downwards(4)).penalty
+    assert penalty is not None
+    penalty.backward()
+    gradient = renderer.field.sharpness.grad
+    assert isinstance(gradient, Tensor)
+    assert float(gradient) < 0
+
+
 def test_light_from_elsewhere_than_the_surface_costs_what_its_disparity_is_off_by() -> None:
     distances, known = torch.tensor([[1.0, 2.0, 4.0]]).expand(5, 3), torch.full((5,), 2.0)
     # All light from one sample, half of each of two, none at all; the last is not known.

@@ -1,5 +1,6 @@
 """Batches of rays of several cameras, views, and the pixels that are worth drawing."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
 from nerf_posenc.radiance.poses import look_at
 from nerf_posenc.radiance.ray_batches import RayBatches, object_pixels, occupied_pixels
 from nerf_posenc.radiance.rays import ray_aabb_intersect
-from nerf_posenc.radiance.views import Background, Scene, Views, background_gray
+from nerf_posenc.radiance.views import Background, Scene, SurfacePoints, Views, background_gray
 
 UP = torch.tensor([0.0, 0.0, 1.0])
 
@@ -56,6 +57,36 @@ def test_only_live_pixels_are_drawn_and_all_of_them() -> None:
     assert found == {round(value, 5) for value in truth[live][:, 0].tolist()}
 
 
+@pytest.mark.parametrize("size", [(9, 5), (4, 11)])
+def test_rays_of_known_points_pass_them_and_have_the_colors_of_their_pixels(
+    size: tuple[int, int],
+) -> None:
+    width, height = size
+    camera = Camera.from_angle(width, height, 0.9)
+    origins = torch.tensor([[3.0, 0.0, 0.5], [0.0, 3.0, 0.5]])
+    poses = torch.stack([look_at(origin, torch.zeros(3), UP) for origin in origins])
+    pixels = torch.rand(2, height, width, 3, generator=torch.Generator().manual_seed(0))
+    views = Views(pixels, [camera] * 2, poses, ["a", "b"])
+    # Points on the rays of pixels of both views, not in their middles.
+    view, row, column = torch.tensor([[0, 0, 1, 1], [1, height - 1, 0, 2], [3, 0, 2, width - 1]])
+    distance = torch.tensor([2.0, 2.5, 3.0, 3.5])
+    rays = torch.stack([views.rays(int(v)).directions for v in view])
+    directions = rays.view(4, height, width, 3)[torch.arange(4), row, column]
+    position = origins[view] + distance[:, None] * directions
+    place = torch.stack([(column + 0.7) / width, (row + 0.2) / height], -1)
+    views = replace(views, points=SurfacePoints(view, place, position))
+    batch, rgb = RayBatches(views, 60, seed=0, known_share=0.5)(0)
+    assert batch.distances is not None
+    found = batch.rays.origins[:30] + batch.distances[:30, None] * batch.rays.directions[:30]
+    apart = (found[:, None] - position).norm(dim=-1)
+    number = apart.argmin(1)
+    assert float(apart.amin(1).max()) < 1e-5
+    assert torch.equal(batch.views[:30], view[number])
+    assert torch.equal(rgb[:30], pixels[view, row, column][number])
+    assert len(number.unique()) == 4
+    assert not bool(batch.distances[30:].any())
+
+
 def test_batches_of_two_seeds_have_no_step_in_common() -> None:
     first, second = (RayBatches(mixed_views(), 20, seed=seed) for seed in (1, 2))
     drawn = [batches(step)[1] for batches in (first, second) for step in range(4)]
@@ -74,6 +105,23 @@ def test_all_pixels_whose_ray_meets_an_occupied_cell_are_live() -> None:
     assert bool(live[meets].all())
     # A cell's footprint is some pixels wide.
     assert float(live.float().mean()) < 1.5 * float(meets.float().mean())
+
+
+def test_a_camera_on_its_side_has_the_same_live_pixels() -> None:
+    # The object leaves the image at its upper right and its lower left.
+    centers = cell_centers(32)
+    grid = OccupancyGrid(32, possible=(centers[:, 1] - centers[:, 2]).abs() < 0.2)
+    pose = look_at(torch.tensor([3.0, 0.0, 0.0]), torch.zeros(3), UP)
+    quarter = torch.tensor([[0.0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+    live: list[torch.Tensor] = []
+    for turned, (width, height) in ((pose, (60, 24)), (pose @ quarter, (24, 60))):
+        camera = Camera(width, height, 60.0, 60.0, width / 2, height / 2)
+        views = Views(torch.zeros(1, height, width, 4), [camera], turned[None], ["a"])
+        live += occupied_pixels(grid, views)
+    # Rounding may move the projection of a cell to the next pixel.
+    differing = live[0].rot90(-1) != live[1]
+    assert float(differing.float().mean()) < 0.03
+    assert 0.2 < float(live[0].float().mean()) < 0.9
 
 
 def test_all_pixels_are_live_of_a_camera_among_occupied_cells() -> None:
@@ -149,6 +197,17 @@ def test_a_subset_keeps_what_belongs_together() -> None:
     assert two.cameras == list(views.cameras[:2])
     assert torch.equal(two.pixels, views.pixels[:2])
     assert torch.equal(two.world_from_camera, views.world_from_camera[:2])
+
+
+def test_selected_views_keep_the_points_that_they_show() -> None:
+    views = mixed_views()
+    view = torch.tensor([2, 0, 1, 2])
+    points = SurfacePoints(view, torch.rand(4, 2), torch.rand(4, 3))
+    chosen = replace(views, points=points).select(torch.tensor([False, True, True]))
+    assert chosen.points is not None
+    assert [chosen.names[i] for i in chosen.points.view] == ["c", "b", "c"]
+    assert torch.equal(chosen.points.place, points.place[[0, 2, 3]])
+    assert torch.equal(chosen.points.position, points.position[[0, 2, 3]])
 
 
 @pytest.mark.usefixtures("unchecked")

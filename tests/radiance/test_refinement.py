@@ -19,10 +19,11 @@ from nerf_posenc.radiance.poses import align_poses, exp_se3, look_at, pose_diffe
 from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.ray_batches import RayBatches
 from nerf_posenc.radiance.rays import Rays
-from nerf_posenc.radiance.refinement import REFINEMENT, RESTART, PoseRefinement
+from nerf_posenc.radiance.refinement import REFINEMENT, RESTART, SEARCH, PoseRefinement
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc.training.loop import FitState
+from nerf_posenc.training.schedules import cosine_decay
 
 
 def random_poses(count: int, seed: int = 0) -> Tensor:
@@ -96,6 +97,16 @@ def test_positions_that_disagree_with_the_axes_are_not_mirrored() -> None:
     alone = random_poses(1)
     away = exp_se3(torch.tensor([0.3, 0.0, 0.0, 1.0, 0.0, 0.0], dtype=torch.float64))
     torch.testing.assert_close(align_poses(alone, away @ alone)(poses), away @ poses)
+
+
+def test_aligned_cameras_are_not_mirrored_where_their_positions_are() -> None:
+    poses = torch.eye(4, dtype=torch.float64).repeat(5, 1, 1)
+    poses[:, 0, 3] = torch.linspace(-2, 2, 5)
+    poses[:, 1, 3] = torch.tensor([0.1, -0.2, 0.0, 0.2, 0.1])
+    found = poses.clone()
+    found[:, 0, 3] *= -1
+    axes = align_poses(found, poses)(found)[:, :3, :3]
+    torch.testing.assert_close(torch.linalg.det(axes), torch.ones(5, dtype=torch.float64))
 
 
 class Waves(nn.Module):
@@ -280,6 +291,37 @@ def test_no_stage_is_left_out_or_entered_twice_where_progress_is_an_estimate() -
     assert entered == [None, RESTART, None, REFINEMENT, None, None]
 
 
+def test_both_fields_learn_by_a_whole_decay_of_the_learning_rate() -> None:
+    refinement = PoseRefinement(1)
+    restart = refinement.search.restart
+    for start, end in ((0.0, restart), (restart, 1.0)):
+        rates = [refinement.schedule(start + i / 50 * (end - start)) for i in range(50)]
+        assert rates == pytest.approx([cosine_decay(i / 50) for i in range(50)])
+
+
+def test_outliers_are_the_worst_views_with_errors_far_above_the_median() -> None:
+    # Sharp and blurred views differ by a factor of two; a wrong pose is one of ten.
+    errors = torch.ones(21)
+    errors[::2] = 0.5
+    errors[[3, 8]] = 2.0
+
+    def draw(view: int, count: int, seed: int) -> tuple[Rays, Tensor]:
+        rays = Rays(
+            torch.zeros(count, 3), torch.ones(count, 3), torch.ones(count), torch.zeros(count, 3)
+        )
+        return rays, errors[view].sqrt().expand(count, 3)
+
+    refinement = PoseRefinement(21)
+    assert refinement.outliers(lambda rays: rays.background, draw) == []
+    errors[[5, 11]] = torch.tensor([10.0, 20.0])
+    assert refinement.outliers(lambda rays: rays.background, draw) == [11, 5]
+    # A tenth of the views at most.
+    errors[12:18] = 15.0
+    errors[19] = 40.0
+    assert refinement.outliers(lambda rays: rays.background, draw)[:2] == [19, 11]
+    assert len(refinement.outliers(lambda rays: rays.background, draw)) == 3
+
+
 @pytest.mark.parametrize("found_from", ["the given pose", "the present pose"])
 def test_an_outlier_among_the_views_is_relocalized_and_others_stay(found_from: str) -> None:
     renderer, poses = Waves(), random_poses(4).float()
@@ -309,6 +351,41 @@ def test_an_outlier_among_the_views_is_relocalized_and_others_stay(found_from: s
     torch.testing.assert_close(found[[0, 1, 3]], present[[0, 1, 3]], rtol=0, atol=0)
     off = (found[2] @ given[2] - poses[2]).norm()
     assert float(off) < 0.2 * float((near[0] @ poses[2] - poses[2]).norm())
+
+
+def test_an_outlier_that_no_pose_explains_stays_where_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A short search.
+    monkeypatch.setattr("nerf_posenc.radiance.refinement._ROUNDS", 4)
+    renderer, poses = Waves(), random_poses(3).float()
+    camera = Camera.from_angle(16, 16, 0.9)
+    blank = Views(torch.zeros(3, 16, 16, 3), [camera] * 3, poses, ["a", "b", "c"])
+    with torch.no_grad():
+        pixels = torch.stack([renderer(blank.rays(view)).rgb.view(16, 16, 3) for view in range(3)])
+    pixels[1] = torch.rand(16, 16, 3, generator=torch.Generator().manual_seed(0))
+    refinement = PoseRefinement(3)
+    noise = 0.002 * torch.randn(3, 6, generator=torch.Generator().manual_seed(3))
+    refinement.corrections.copy_(exp_se3(noise))
+    before = refinement.corrections.clone()
+    draw = RayBatches(replace(blank, pixels=pixels), 8, seed=0).of_view
+    assert refinement.outliers(lambda rays: renderer(rays).rgb, draw) == [1]
+    refinement.relocalize_outliers(lambda rays: renderer(rays).rgb, draw)
+    assert torch.equal(refinement.corrections, before)
+
+
+@pytest.mark.parametrize(
+    ("stage", "progress", "moves"),
+    [(SEARCH, 0.0, False), (SEARCH, 0.3, True), (RESTART, 0.45, False), (REFINEMENT, 0.6, True)],
+)
+def test_poses_wait_while_a_new_field_is_fog(stage: int, progress: float, moves: bool) -> None:
+    refinement = PoseRefinement(1)
+    refinement.stage = stage
+    rendering = Waves()(refinement(some_rays(30), torch.zeros(30, dtype=torch.long)))
+    refinement.watch(rendering.rgb)
+    rendering.rgb.square().mean().backward()
+    refinement.update(progress)
+    assert torch.equal(refinement.corrections[0], torch.eye(4)) != moves
 
 
 def test_a_field_learns_nothing_from_a_view_that_is_left_out() -> None:

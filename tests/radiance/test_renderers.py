@@ -268,6 +268,21 @@ def test_views_are_scored_over_the_background_they_are_rendered_on() -> None:
     assert len(seen) == 2
 
 
+def test_masked_pixels_of_views_are_not_scored() -> None:
+    renderer, camera = GridRenderer(Cloud(), None, num_samples=5), CAMERA.resized(24, 20)
+    views = Views(torch.rand(1, 20, 24, 3), [camera], POSE[None], ["the only one"])
+    masks = torch.ones(1, 20, 24, dtype=torch.bool)
+    masks[:, :, 15:] = False
+    (plain,) = evaluate_views(renderer, views)
+    scores = []
+    for under in (0.0, 1.0):
+        pixels = torch.where(masks[..., None], views.pixels, under)
+        (score,) = evaluate_views(renderer, replace(views, pixels=pixels, masks=masks))
+        scores.append((score.psnr, score.ssim))
+    assert scores[0] == scores[1]
+    assert all(a != b for a, b in zip(scores[0], (plain.psnr, plain.ssim), strict=True))
+
+
 def test_a_cpu_renders_fewer_rays_at_once_without_a_grid() -> None:
     with_grid = GridRenderer(Cloud(), OccupancyGrid(2))
     for renderer in (GridRenderer(Cloud(), None), HierarchicalRenderer(Cloud())):

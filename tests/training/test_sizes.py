@@ -1,10 +1,22 @@
-"""Levels and tables of hash grids by the resolution of the data and the number of features."""
+"""Frequency bands and hash grids by the resolution of the data and the number of features."""
+
+import math
 
 import pytest
 import torch
 
 from nerf_posenc.encoders.hash_grid import HashGridEncoder
+from nerf_posenc.metrics.spectrum import nyquist_frequency
 from nerf_posenc.training.grid_sizes import hash_grid
+from nerf_posenc.training.recipes import default_bands
+
+
+def test_the_default_bands_end_in_the_octave_below_the_nyquist_frequency() -> None:
+    for resolution in range(4, 3000, 7):
+        highest = 2 ** (default_bands(resolution) - 1) * math.pi
+        nyquist = nyquist_frequency(resolution, 1)
+        assert nyquist / 4 < highest <= nyquist
+        assert default_bands(2 * resolution) == default_bands(resolution) + 1
 
 
 @pytest.mark.parametrize("most", [1000, 65_536, 500_000])

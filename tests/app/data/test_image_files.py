@@ -14,6 +14,8 @@ from PIL import Image
 
 from nerf_posenc.images import unit_range
 from nerf_posenc_app.data import SceneError, open_image
+from nerf_posenc_app.data.image_files import image_of
+from nerf_posenc_app.data.reading.record import Decoded
 from tests.corpora import tiff_of
 from tests.optional import needs
 
@@ -221,6 +223,16 @@ def test_exif_orientation_is_undone(tmp_path: Path, orientation: int, suffix: st
     image = Image.fromarray(np.ascontiguousarray(stored))
     image.save(tmp_path / f"a.{suffix}", exif=exif, **options)
     np.testing.assert_array_equal(colors(tmp_path / f"a.{suffix}"), np.float32(RGB / 255))
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_pixels_without_a_value_are_turned_with_the_image(orientation: int) -> None:
+    has_value = np.random.default_rng(0).random((5, 8)) < 0.6
+    colors_of_values = np.repeat(has_value[..., None], 3, -1).astype(np.float32)
+    record = Decoded(colors_of_values, has_value=has_value, orientation=orientation)
+    image = image_of(record, name="a", source="a.tif")
+    assert image.weights is not None
+    assert torch.equal(image.rgb[..., 0], image.weights)
 
 
 def test_of_several_frames_the_first_is_taken(tmp_path: Path) -> None:

@@ -13,10 +13,12 @@ from PIL import Image as Pillow
 
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.radiance.base_renderer import Renderer
+from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import evaluate_views
 from nerf_posenc.radiance.ray_batches import RayBatches
 from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc_app.data import SceneError, open_scene
+from nerf_posenc_app.data.posed.frames import Box, Frame, _surface_points
 from tests.corpora import scene_corpus
 
 
@@ -117,6 +119,29 @@ def test_rays_and_scores_leave_masked_pixels_out(scene: Path) -> None:
     assert score.psnr == pytest.approx(psnr(torch.full((4,), 0.1), torch.zeros(4)))
     (plain, *_) = evaluate_views(Black(), marked)
     assert plain.psnr < score.psnr
+
+
+def test_points_that_masked_pixels_show_are_left_out() -> None:
+    generator = np.random.default_rng(0)
+    height, width = 5, 9
+    masks = torch.from_numpy(generator.random((2, height, width)) < 0.5)
+    # A point in the middle of every pixel; its position is its number.
+    row, column = np.indices((height, width)).reshape(2, -1)
+    places = np.stack([(column + 0.5) / width, (row + 0.5) / height], 1)
+    numbers = np.arange(2 * height * width, dtype=float).reshape(2, -1)
+    frames = [
+        Frame(
+            Path(f"{i}.png"),
+            Camera.from_angle(width, height, 0.5).resized,
+            np.eye(4),
+            np.concatenate([places, np.stack([numbers[i]] * 3, 1)], 1),
+        )
+        for i in range(2)
+    ]
+    points = _surface_points(frames, Box(np.zeros(3), 1.0), masks)
+    assert points is not None
+    assert torch.equal(points.position[:, 0].long(), masks.flatten().nonzero()[:, 0])
+    assert torch.equal(points.view, masks.nonzero()[:, 0])
 
 
 def test_a_reduced_mask_keeps_what_is_kept_all_over(scene: Path) -> None:

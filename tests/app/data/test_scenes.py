@@ -182,15 +182,34 @@ def test_nerfstudio_s_own_split_is_kept(tmp_path: Path) -> None:
     assert list(scene.test.names) == [Path(name).name for name in names[5:7]]
 
 
-def test_an_llff_folder_is_read(tmp_path: Path) -> None:
-    (tmp_path / "images").mkdir()
+def write_llff(folder: Path, unit: float = 1.0) -> None:
+    (folder / "images").mkdir(parents=True)
     rows = []
     for i in range(9):
-        Image.fromarray(np.full((6, 8, 3), 10 * i, np.uint8)).save(tmp_path / f"images/{i}.png")
+        Image.fromarray(np.full((6, 8, 3), 10 * i, np.uint8)).save(folder / f"images/{i}.png")
         # Axes down, right, back of a camera that looks along -z, moved along x.
-        table = np.array([[0, 1, 0, i / 10, 12], [-1, 0, 0, 0, 16], [0, 0, 1, 0, 20]], float)
-        rows.append([*table.flatten(), 2.0, 6.0])
-    np.save(tmp_path / "poses_bounds.npy", np.array(rows))
+        x = unit * i / 10
+        table = np.array([[0, 1, 0, x, 12], [-1, 0, 0, 0, 16], [0, 0, 1, 0, 20]], float)
+        rows.append([*table.flatten(), 2.0 * unit, 6.0 * unit])
+    np.save(folder / "poses_bounds.npy", np.array(rows))
+
+
+def test_a_scene_in_other_units_is_the_same(tmp_path: Path) -> None:
+    scenes = []
+    for unit in (1.0, 10.0):
+        write_llff(tmp_path / f"{unit}", unit)
+        scenes.append(open_scene(str(tmp_path / f"{unit}")))
+    first, second = scenes
+    torch.testing.assert_close(first.train.world_from_camera, second.train.world_from_camera)
+    assert second.scale == pytest.approx(10 * first.scale)
+    # The nearest bound is 2.
+    assert first.train.near is not None
+    assert first.train.near * first.scale == pytest.approx(2.0)
+    assert second.train.near == pytest.approx(first.train.near)
+
+
+def test_an_llff_folder_is_read(tmp_path: Path) -> None:
+    write_llff(tmp_path)
     scene = open_scene(str(tmp_path))
     assert (len(scene.train), len(scene.test)) == (7, 2)
     torch.testing.assert_close(scene.train.world_from_camera[0, :3, :3], torch.eye(3))
