@@ -178,7 +178,7 @@ def write_page(
         rows=[_row(r, results, measures, about.groups) for r in results],
         fitted="" if about.groups else fitted_line(results, about.run),
         csv=_csv(results, measures, about),
-        images=_images(first, scale, results),
+        images=_images(first, scale, results, measure if len(shown) == 1 else None),
         mu=next((view.mu for r in results for view in r.blocks(View) if view.mu), None),
         opened={"whole": opened[0], "detail": opened[1]},
         tiles=None if tiles is None else tiles.as_json(),
@@ -360,15 +360,28 @@ def _opened(shown: Sequence[Panel]) -> tuple[int, int, int]:
 
 
 def _images(
-    shown: Sequence[Panel], scale: float, results: Sequence[Result]
+    shown: Sequence[Panel], scale: float, results: Sequence[Result], single: Measure | None
 ) -> list[dict[str, Any]]:
-    """All images of the page, each whole one before its part."""
+    """All images of the page, each whole one before its part.
+
+    Args:
+        shown: the images.
+        scale: largest error of the error maps.
+        results: the fits.
+        single: first measure of the table, if its scores are those of a single image.
+    """
     # A fit of several seeds shows the first, and the table has their mean.
     repeated = {result.label for result in results if len(result.evaluation.by_seed) > 1}
+    known: dict[str, float] = {}
+    if single is not None and single.unit == "dB":
+        # Computed again from an image of 8 bits, they would be others than those of the table.
+        known = {r.label: r.scores[single.name] for r in results if r.label not in repeated}
     images: list[dict[str, Any]] = []
     for panel in shown:
         whole = len(images)
-        images += [_shown(panel, scale, part, whole, repeated) for part in _parts(panel)]
+        for part in _parts(panel):
+            scores = known if len(images) == whole else {}
+            images.append(_shown(panel, scale, part, whole, repeated, scores))
     return images
 
 
@@ -385,7 +398,12 @@ def _frame(window: Window, original: Tensor) -> list[float]:
 
 
 def _shown(
-    panel: Panel, scale: float, part: _Part, whole: int, repeated: Collection[str]
+    panel: Panel,
+    scale: float,
+    part: _Part,
+    whole: int,
+    repeated: Collection[str],
+    scores: Mapping[str, float],
 ) -> dict[str, Any]:
     original = part.image(panel.original)
     height, width, _ = original.shape
@@ -394,7 +412,7 @@ def _shown(
     for name, fit in panel.fits.items():
         error = (part.error(fit, panel.original) / scale).clamp(0, 1)
         fitted = webp_url(part.image(clamped(fit)))
-        decibels = psnr_from_mse(panel.mse(name, part.window))
+        decibels = scores.get(name, psnr_from_mse(panel.mse(name, part.window)))
         entry = {
             "name": name,
             "score": f"{score_text(decibels, 1)} dB"

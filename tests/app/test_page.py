@@ -418,3 +418,15 @@ def test_a_page_opens_on_the_whole_and_not_on_a_section_of_it() -> None:
     section = Panel("slice", dark, {"none": light, "hash": dark}, {}, [], is_section=True)
     assert _opened([section, whole])[2] == 1
     assert _opened([section])[2] == 0
+
+
+def test_a_fit_has_the_score_of_the_table_and_not_that_of_its_image_of_8_bits(
+    tmp_path: Path,
+) -> None:
+    original = smooth_image(20, 30)
+    results = results_for(original)[:2]
+    results = [with_scores(each, psnr_db=57.31 + i) for i, each in enumerate(results)]
+    write_page(tmp_path / "page.html", about(), results)
+    text = (tmp_path / "page.html").read_text()
+    for score in ("57.3 dB", "58.3 dB"):
+        assert score in text
