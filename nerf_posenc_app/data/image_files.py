@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,8 +88,8 @@ def open_image(
         raise SceneError(f"no image at {path}: {error.strerror}") from None
     if is_folder:
         raise SceneError(
-            f"{path} is a folder; give the path of an image in it, or --scene {path} if its images "
-            "are views of one scene"
+            f"{path} is a folder; give the path of an image in it, or --scene "
+            f"{shlex.quote(str(path))} if its images are views of one scene"
         )
     source = str(path)
     if not exists:

@@ -1,6 +1,7 @@
 """Scenes of posed views, from a folder, by a name, or of values that Python holds."""
 
 import math
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -89,7 +90,7 @@ def open_folder(folder: Path, *, max_pixels: int = MAX_PIXELS, size: int | None 
         elif images := images_in(folder):
             more = (
                 f"; of its {len(images)} images the cameras must be found first, by COLMAP or by "
-                f"--photos {folder} of nerf-posenc-more"
+                f"--photos {shlex.quote(str(folder))} of nerf-posenc-more"
             )
         raise SceneError(
             f"{folder} contains no posed images: no {', '.join(readers)} or sparse/0 is in it{more}"

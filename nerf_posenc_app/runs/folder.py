@@ -40,7 +40,7 @@ from nerf_posenc_app.runs.saved import (
     SaveError,
     read_state,
 )
-from nerf_posenc_app.terminal import print_to_stderr, printable
+from nerf_posenc_app.terminal import print_to_stderr, printable, quoted
 from nerf_posenc_app.values.names import FitName
 
 REPORT = "report.html"
@@ -225,7 +225,7 @@ def create_run_folder(out: Path | None, title: str, *, overwrite: bool = False) 
         others = {f.name for f in out.iterdir() if not f.name.endswith(f".partial.{STATE}")}
         others -= {_LOCK}
         if others and not overwrite:
-            resume = f"; --resume {out} continues that run" if STATE in others else ""
+            resume = f"; --resume {quoted(out)} continues that run" if STATE in others else ""
             raise UsageError(
                 f"--out {out} contains files already; name another folder or add --overwrite"
                 f"{resume}"
