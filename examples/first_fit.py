@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from nerf_posenc import FourierEncoder, grid_positions
 
-CAT = Path(__file__).parents[1] / "scenes" / "builtin" / "cat.png"
+CAT = Path(__file__).parents[1] / "scenes" / "cat.png"
 
 
 def fit(encoder: nn.Module, num_features: int, x: Tensor, rgb: Tensor, steps: int = 1000) -> float:

@@ -14,6 +14,7 @@ import pytest
 import torch
 from PIL import Image
 
+from nerf_posenc.metrics.image import psnr
 from nerf_posenc_app.crops import preview_windows
 from nerf_posenc_app.kinds.coordinates import ABOUT, PSNR, SSIM
 from nerf_posenc_app.report.figures import save_comparison
@@ -163,7 +164,11 @@ def test_zoom_and_pan_are_the_same_in_all_images(page: Any) -> None:
 
 @needs_chromium
 def test_tags_are_of_what_is_shown(browser: Any, tmp_path: Path) -> None:
-    write_page(tmp_path / "page.html", about(), results_for(smooth_image(150, 200)))
+    original = smooth_image(150, 200)
+    none, *others = results_for(original)
+    # The whole image has the score of the table.
+    score = psnr(none.blocks(View)[0].reconstruction, original)
+    write_page(tmp_path / "page.html", about(), [with_scores(none, psnr_db=score), *others])
     page = browser.new_page()
     page.goto((tmp_path / "page.html").as_uri())
     left, right = page.locator("#left-tag"), page.locator("#right-tag")

@@ -24,7 +24,7 @@ from nerf_posenc_app.data.reading.decoding import read_pixels
 from tests.corpora import image_corpus, image_of, scene_corpus
 from tests.optional import needs
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("name", sorted(image_corpus()))
@@ -146,7 +146,7 @@ def test_a_missing_package_of_the_program_is_named_with_what_installs_it(
     )
     assert done.returncode == 1
     needed = f"train_fit.py needs {package}: pip install '.[app]' in the clone of nerf_posenc"
-    assert done.stderr.splitlines()[-1] == f"ImportError: {needed}"
+    assert done.stderr == f"{needed}\n"
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from nerf_posenc_app.data.reading import pixel_stacks
 from nerf_posenc_app.kinds.scene.options import SceneOptions
 from nerf_posenc_app.kinds.scene.scene import SceneKind
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 TYPES = {
     "8 bits": (np.uint8, 3, ".png"),
     "8 bits with alpha": (np.uint8, 4, ".png"),
@@ -215,9 +215,10 @@ def test_the_temporary_file_is_gone_however_the_program_ends(
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     script = (
-        "import os, scenes, nerf_posenc_app.data.reading.pixel_stacks as stacks\n"
+        "import os, nerf_posenc_app.data.reading.pixel_stacks as stacks\n"
+        "from nerf_posenc_app.data import open_scene\n"
         "stacks._LARGEST_SHARE = 0.0\n"
-        f"assert scenes.open_scene({str(tmp_path)!r}).train.is_mapped\n{ending}"
+        f"assert open_scene({str(tmp_path)!r}).train.is_mapped\n{ending}"
     )
     ended = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, env={"TMPDIR": str(temporary)}, check=False
