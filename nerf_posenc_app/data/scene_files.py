@@ -21,6 +21,7 @@ from nerf_posenc_app.data.posed.frames import (
     blind_views,
     held_out_note,
     load_scene,
+    pose_notes,
 )
 from nerf_posenc_app.data.posed.llff import read_llff
 from nerf_posenc_app.data.posed.transforms import read_transforms
@@ -135,7 +136,7 @@ def scene_in_memory(views: Any, *, size: int | None = None) -> Scene:
         raise SceneError("a scene needs 2 views or more: one to fit, and one to test")
     number = torch.arange(len(views))
     train, test = views.select(number % HOLD_OUT > 0), views.select(number % HOLD_OUT == 0)
-    notes = [held_out_note(len(test))]
+    notes = [held_out_note(len(test)), *pose_notes(train)]
     if blind := blind_views(train, "the scene in memory"):
         notes.append(f"{blind} of the {len(train)} views to fit see nothing of the box [-1, 1]^3")
     scene = Scene("scene", train, test, f"{len(views)} views in memory", notes=tuple(notes))

@@ -12,10 +12,12 @@ from torch import Tensor
 
 from nerf_posenc.images import resize_area
 from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.poses import find_focus
 from nerf_posenc.radiance.rays import camera_rays, ray_aabb_intersect
 from nerf_posenc.radiance.views import Scene, SurfacePoints, Views, premultiplied
 from nerf_posenc_app.data.errors import SceneError
 from nerf_posenc_app.data.image_files import stored_pixels
+from nerf_posenc_app.data.posed.folders import listed
 from nerf_posenc_app.data.posed.masks import Mask, MaskFinder, read_masks
 from nerf_posenc_app.data.reading.pixel_stacks import mapped_note, stack_images
 from nerf_posenc_app.data.reading.record import Decoded
@@ -160,7 +162,7 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
     blind = blind_views(train_views, str(folder))
     test_views = _load_views(test, box, max_pixels, size, seen)
     cameras = [*train_views.cameras, *test_views.cameras]
-    notes = [*notes, *_remarks(cameras, [*train, *test], seen)]
+    notes = [*notes, *_remarks(cameras, [*train, *test], seen), *pose_notes(train_views)]
     if blind:
         notes.append(
             f"{blind} of the {len(train)} views to fit see nothing of the fitted box, "
@@ -378,6 +380,17 @@ def blind_views(views: Views, folder: str) -> int:
             "transforms.json is instant-ngp's, around the origin (aabb_scale, scale, offset)"
         )
     return blind
+
+
+def pose_notes(views: Views) -> Iterator[str]:
+    """Remarks on poses that are unusual among those of the other views."""
+    focus = find_focus(views.world_from_camera)
+    if far := [views.names[i] for i in focus.is_far.nonzero()[:, 0]]:
+        yield (
+            f"{len(far)} of the {len(views)} views to fit are up to "
+            f"{float(focus.distances.max()):.3g} times as far from the scene as most: "
+            f"{listed(far)}; they do not set its scale; if their poses are wrong, leave them out"
+        )
 
 
 def require_views(count: int, where: object) -> None:

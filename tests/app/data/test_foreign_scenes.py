@@ -15,6 +15,7 @@ from PIL import Image
 
 from nerf_posenc.radiance.views import Scene
 from nerf_posenc_app.data import SceneError, open_image, open_scene
+from nerf_posenc_app.data.formulas.quadrature import look_at_origin
 from nerf_posenc_app.data.image_files import images_in
 from tests.app.data.test_scenes import POSE, write_blender
 from tests.optional import needs
@@ -203,6 +204,37 @@ def test_views_that_see_nothing_of_the_box_are_counted(tmp_path: Path) -> None:
     assert "1 of the 7 views to fit see nothing of the fitted box" in said(
         open_scene(str(tmp_path))
     )
+
+
+def capture(folder: Path, count: int = 24, **changes: Any) -> None:
+    """Views around the origin, in transforms.json; ``frame_3`` of changes is a distance."""
+    write_views(folder, count)
+    poses = [look_at_origin(2 * np.pi * i / count, 0.4, 4.0) for i in range(count)]
+    distances = {f"frame_{i}": changes.pop(f"frame_{i}", 1.0) for i in range(count)}
+    for pose, times in zip(poses, distances.values(), strict=True):
+        pose[:3, 3] *= times
+    for i, pose in enumerate(poses):
+        changes[f"frame_{i}"] = {"transform_matrix": pose.tolist()}
+    write_meta(folder, count, **changes)
+
+
+def test_views_that_lie_far_out_are_named(tmp_path: Path) -> None:
+    capture(tmp_path / "good")
+    assert "as far" not in said(open_scene(str(tmp_path / "good")))
+    capture(tmp_path / "far", frame_3=20.0)
+    found = said(open_scene(str(tmp_path / "far")))
+    assert "1 of the 21 views to fit are up to 20 times as far" in found
+    assert "as most: 003.png;" in found
+
+
+def test_one_far_bound_does_not_set_the_scale_of_an_llff_scene(tmp_path: Path) -> None:
+    write_views(tmp_path)
+    llff(tmp_path)
+    good = open_scene(str(tmp_path))
+    rows = np.load(tmp_path / "poses_bounds.npy")
+    rows[4, 16] = 1e4
+    np.save(tmp_path / "poses_bounds.npy", rows)
+    assert open_scene(str(tmp_path)).scale < 4 * good.scale
 
 
 def test_paths_of_another_machine_and_models_without_a_folder_are_found(tmp_path: Path) -> None:
