@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc_app.data.errors import SceneError
-from nerf_posenc_app.data.posed.frames import coarse
+from nerf_posenc_app.data.posed.boxes import coarse
 from nerf_posenc_app.data.posed.transforms import camera_from_meta, read_json, rigid_matrix
 
 if TYPE_CHECKING:

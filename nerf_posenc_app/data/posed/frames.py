@@ -12,12 +12,10 @@ from torch import Tensor
 
 from nerf_posenc.images import resize_area
 from nerf_posenc.radiance.cameras import Camera
-from nerf_posenc.radiance.poses import find_focus
-from nerf_posenc.radiance.rays import camera_rays, ray_aabb_intersect
 from nerf_posenc.radiance.views import Scene, SurfacePoints, Views, premultiplied
 from nerf_posenc_app.data.errors import SceneError
 from nerf_posenc_app.data.image_files import stored_pixels
-from nerf_posenc_app.data.posed.folders import listed
+from nerf_posenc_app.data.posed.boxes import Box, coarse, fitted_box, pose_notes
 from nerf_posenc_app.data.posed.masks import Mask, MaskFinder, read_masks
 from nerf_posenc_app.data.reading.pixel_stacks import mapped_note, stack_images
 from nerf_posenc_app.data.reading.record import Decoded
@@ -36,10 +34,6 @@ _SQUARE_TOLERANCE = 0.1
 _FAR_FROM_CENTER = 0.25
 # Farther away, float32 cannot tell a scene's points apart.
 _FARTHEST = 1e5
-# Longer side at which cameras are checked.
-_COARSE_SIDE = 512
-# The same for the check whether cameras see the scene.
-_SIGHT_SIDE = 64
 MAX_VIEWS = 10_000
 """Most views of a scene."""
 
@@ -73,27 +67,6 @@ class Frame:
     camera_size: tuple[int, int] | None = None
     where: str = ""
     mask: Mask | None = None
-
-
-@dataclass(frozen=True)
-class Box:
-    """The cube that is brought to [-1, 1]^3.
-
-    Attributes:
-        center: center in units of the file, ``(3,)``.
-        half_size: half the length of an edge.
-        near: distance from the cameras at which the scene begins; None if it is not known.
-    """
-
-    center: npt.NDArray[np.float64]
-    half_size: float
-    near: float | None = None
-
-    def to_box(self, pose: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Bring a pose ``(4, 4)`` to coordinates in which the cube is [-1, 1]^3."""
-        moved = pose.copy()
-        moved[:3, 3] = (pose[:3, 3] - self.center) / self.half_size
-        return moved
 
 
 @dataclass(frozen=True)
@@ -143,7 +116,7 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
     """
     finder = MaskFinder(folder)
     train, test = (_with_masks(frames, finder) for frames in (found.train, found.test))
-    box, notes = found.box, found.notes
+    notes = found.notes
     if masked := sum(frame.mask is not None for frame in (*train, *test)):
         left_out = "masked pixels are neither fitted nor scored"
         notes = [*notes, f"{masked} views have masks: {left_out}"]
@@ -158,16 +131,17 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
             "and some 30 for a good fit: add images with their poses"
         )
     seen = Seen()
-    train_views = _load_views(train, box, max_pixels, size, seen)
-    blind = blind_views(train_views, str(folder))
+    train_views = _load_views(train, found.box, max_pixels, size, seen)
+    box, box_notes = fitted_box(train_views, found.box, str(folder))
+    train_views = _placed(train_views, train, box)
     test_views = _load_views(test, box, max_pixels, size, seen)
     cameras = [*train_views.cameras, *test_views.cameras]
-    notes = [*notes, *_remarks(cameras, [*train, *test], seen), *pose_notes(train_views)]
-    if blind:
-        notes.append(
-            f"{blind} of the {len(train)} views to fit see nothing of the fitted box, "
-            f"{2 * box.half_size:.3g} wide around {np.round(box.center, 3).tolist()}"
-        )
+    notes = [
+        *notes,
+        *_remarks(cameras, [*train, *test], seen),
+        *box_notes,
+        *pose_notes(train_views),
+    ]
     paths = {frame.path for frame in train}
     if shared := sum(frame.path in paths for frame in test):
         notes = [*notes, f"{shared} of the {len(test)} test views are fitted as well"]
@@ -231,21 +205,25 @@ def _load_views(
     (height, width), reduced = shapes.pop(), (pixels.shape[2], pixels.shape[1])
     cameras = _cameras(frames, (width, height), reduced, seen)
     masks = read_masks([(f.path, f.mask) for f in frames], (width, height), reduced)
+    poses = torch.eye(4).expand(len(frames), 4, 4)
+    names = [frame.path.name for frame in frames]
+    views = Views(pixels, cameras, poses, names, is_mapped=is_mapped, masks=masks)
+    return _placed(views, frames, box)
+
+
+def _placed(views: Views, frames: Sequence[Frame], box: Box) -> Views:
+    """Views of frames, in the coordinates of a box."""
     poses = np.stack([box.to_box(frame.world_from_camera) for frame in frames])
     if not np.abs(poses).max() < _FARTHEST:
         raise SceneError(
             f"a camera of {frames[0].path.parent} is more than {_FARTHEST:g} times the size of the "
             "scene away from it"
         )
-    return Views(
-        pixels,
-        cameras,
-        torch.from_numpy(poses).float(),
-        [frame.path.name for frame in frames],
-        None if box.near is None else box.near / box.half_size,
-        is_mapped,
-        _surface_points(frames, box, masks),
-        masks,
+    return replace(
+        views,
+        world_from_camera=torch.from_numpy(poses).float(),
+        near=None if box.near is None else box.near / box.half_size,
+        points=_surface_points(frames, box, views.masks),
     )
 
 
@@ -348,12 +326,6 @@ def _surface_points(
     return SurfacePoints(*(part[is_inside] for part in found))
 
 
-def coarse(camera: Camera, side: int = _COARSE_SIDE) -> Camera:
-    """The same camera with few pixels, to look at all of what it sees."""
-    scale = min(1.0, side / max(camera.width, camera.height))
-    return camera.resized(max(1, round(scale * camera.width)), max(1, round(scale * camera.height)))
-
-
 def _reduced(image: Tensor, size: int | None) -> Tensor:
     """Pixels as `Views` holds them, of pixels as stored; colors are averaged by their opacity."""
     if image.is_floating_point() and image.shape[2] == 4:
@@ -361,36 +333,6 @@ def _reduced(image: Tensor, size: int | None) -> Tensor:
     if size is None or max(image.shape[:2]) <= size:
         return image
     return resize_area(premultiplied(image)[None], size)[0]
-
-
-def blind_views(views: Views, folder: str) -> int:
-    """Number of views of which no ray meets the box.
-
-    Raises:
-        SceneError: If these are more than half.
-    """
-    blind = 0
-    for camera, pose in zip(views.cameras, views.world_from_camera, strict=True):
-        near, far = ray_aabb_intersect(*camera_rays(coarse(camera, _SIGHT_SIDE), pose)[:2])
-        blind += not bool((far > near).any())
-    if 2 * blind > len(views):
-        raise SceneError(
-            f"{blind} of the {len(views)} views of {folder} do not look at the scene: their rays "
-            "miss its box; cameras look down their -z axis, with x right and y up, and the box of "
-            "transforms.json is instant-ngp's, around the origin (aabb_scale, scale, offset)"
-        )
-    return blind
-
-
-def pose_notes(views: Views) -> Iterator[str]:
-    """Remarks on poses that are unusual among those of the other views."""
-    focus = find_focus(views.world_from_camera)
-    if far := [views.names[i] for i in focus.is_far.nonzero()[:, 0]]:
-        yield (
-            f"{len(far)} of the {len(views)} views to fit are up to "
-            f"{float(focus.distances.max()):.3g} times as far from the scene as most: "
-            f"{listed(far)}; they do not set its scale; if their poses are wrong, leave them out"
-        )
 
 
 def require_views(count: int, where: object) -> None:

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc_app.data.errors import SceneError
 from nerf_posenc_app.data.image_files import images_in
+from nerf_posenc_app.data.posed.boxes import Box
 from nerf_posenc_app.data.posed.folders import image_folder, listed
 from nerf_posenc_app.data.posed.frames import (
-    Box,
     Frame,
     PosedImages,
     held_out_note,
@@ -75,7 +75,7 @@ def read_llff(folder: Path) -> PosedImages:
     low, high = np.min(corners, axis=0), np.max(corners, axis=0)
     half = float((high - low).max() / 2)
     train, test = split_frames(frames)
-    box = Box((low + high) / 2, half, float(rows[:, 15].min()))
+    box = Box((low + high) / 2, half, float(rows[:, 15].min()), "the far bounds")
     return PosedImages(train, test, box, [held_out_note(len(test))])
 
 

@@ -11,6 +11,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ import numpy.typing as npt
 
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc_app.data.errors import SceneError
+from nerf_posenc_app.data.posed.boxes import Box
 from nerf_posenc_app.data.posed.folders import ImageFinder, listed, not_read
 from nerf_posenc_app.data.posed.frames import (
-    Box,
     Frame,
     PosedImages,
     held_out_note,
@@ -93,7 +94,8 @@ def read_transforms(folder: Path, name: str) -> PosedImages:
     # NeRF's own scenes have no cube of instant-ngp's.
     has_box = name == "transforms.json" or not meta.keys().isdisjoint(_OF_BOX)
     box = _box(meta, name) if has_box else Box(np.zeros(3), _BLENDER_HALF_SIZE)
-    return PosedImages(train, test, box, notes)
+    source = f"aabb_scale, scale and offset of {name} place it"
+    return PosedImages(train, test, replace(box, source=source), notes)
 
 
 def _angle_notes(meta: dict[str, Any], name: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 import struct
 from collections.abc import Callable
@@ -13,6 +14,8 @@ import pytest
 import torch
 from PIL import Image
 
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.rays import camera_rays
 from nerf_posenc.radiance.views import Scene
 from nerf_posenc_app.data import SceneError, open_image, open_scene
 from nerf_posenc_app.data.formulas.quadrature import look_at_origin
@@ -235,6 +238,71 @@ def test_one_far_bound_does_not_set_the_scale_of_an_llff_scene(tmp_path: Path) -
     rows[4, 16] = 1e4
     np.save(tmp_path / "poses_bounds.npy", rows)
     assert open_scene(str(tmp_path)).scale < 4 * good.scale
+
+
+def ball_capture(
+    folder: Path, scale: float = 1.0, center: tuple[float, ...] = (0, 0, 0), **changes: Any
+) -> None:
+    """A ball of radius 1 before a transparent background, seen from a distance of 4."""
+    (folder / "images").mkdir(parents=True)
+    camera = Camera.from_angle(32, 32, 0.8)
+    for i in range(16):
+        pose = look_at_origin(np.pi * i / 8, (0.2, 0.9, -0.6)[i % 3], 4.0)
+        rays = camera_rays(camera, pose.float())
+        across = torch.linalg.cross(rays.origins, rays.directions).norm(dim=-1)
+        rgba = np.full((32, 32, 4), 200, np.uint8)
+        rgba[..., 3] = 255 * (across < 1).reshape(32, 32).numpy()
+        Image.fromarray(rgba).save(folder / f"images/{i:03}.png")
+        pose[:3, 3] = scale * pose[:3, 3] + torch.tensor(center)
+        changes[f"frame_{i}"] = {"transform_matrix": pose.tolist()}
+    write_meta(folder, 16, **{"fl_x": camera.fx, "w": 32, "h": 32} | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"aabb_scale": 16}, "the object takes 0.0.* of the width of the scene's box, 48.5 wide"),
+        ({"scale": 10.0}, r"\d\d% of the rays of opaque pixels miss .* 3.03 wide"),
+        ({"center": (40.0, 0.0, 0.0)}, "100% of the rays of opaque pixels miss"),
+    ],
+    ids=["aabb_scale", "lengths", "beside"],
+)
+def test_the_box_of_an_object_follows_its_views(
+    tmp_path: Path, changes: dict[str, Any], reason: str
+) -> None:
+    ball_capture(tmp_path, **changes)
+    scene, scale = open_scene(str(tmp_path)), changes.get("scale", 1.0)
+    assert scale < scene.scale < 1.4 * scale
+    center = torch.tensor(changes.get("center", (0.0, 0.0, 0.0)))
+    assert float((torch.tensor(scene.center) - center).norm()) < 0.3 * scale
+    assert re.search(f"cube around the object.*{reason}.*aabb_scale, scale and offset", said(scene))
+
+
+def test_a_box_that_an_object_fills_is_that_of_the_file(tmp_path: Path) -> None:
+    ball_capture(tmp_path)
+    scene = open_scene(str(tmp_path))
+    assert scene.scale == pytest.approx(0.5 / 0.33)
+    assert scene.center == (0, 0, 0)
+    assert "box" not in said(scene)
+
+
+def test_opaque_views_need_no_box(tmp_path: Path) -> None:
+    capture(tmp_path)
+    near = open_scene(str(tmp_path))
+    meta = json.loads((tmp_path / "transforms.json").read_text())
+    for frame in meta["frames"]:
+        for row, moved in zip(frame["transform_matrix"], (90, 40, 20), strict=False):
+            row[3] += moved
+    (tmp_path / "transforms.json").write_text(json.dumps(meta))
+    far = open_scene(str(tmp_path))
+    assert "the fitted box is the cube around the cameras, 8 wide" in said(far)
+    assert far.center == pytest.approx((90, 40, 20), abs=1e-3)
+    torch.testing.assert_close(
+        far.train.world_from_camera[:, :3, 3] * far.scale,
+        near.train.world_from_camera[:, :3, 3] * near.scale,
+        atol=1e-3,
+        rtol=0,
+    )
 
 
 def test_paths_of_another_machine_and_models_without_a_folder_are_found(tmp_path: Path) -> None:
