@@ -130,7 +130,7 @@ def scene_in_memory(views: Any, *, size: int | None = None) -> Scene:
         raise SceneError("a scene needs 2 views or more: one to fit, and one to test")
     number = torch.arange(len(views))
     train, test = views.select(number % HOLD_OUT > 0), views.select(number % HOLD_OUT == 0)
-    notes = [held_out_note(len(test)), *pose_notes(train)]
+    notes = [held_out_note(len(test)), *pose_notes(train, "the scene in memory")]
     notes += sight_notes(train, "the scene in memory", "the box [-1, 1]^3")
     scene = Scene("scene", train, test, f"{len(views)} views in memory", notes=tuple(notes))
     return scene if size is None else scene.resized(size)

@@ -42,6 +42,12 @@ _MOST_CUT, _CUT_BORDER = 0.1, 0.02
 _MOST_MISSED, _LEAST_FILLED = 0.05, 0.25
 # Share of the views whose axes meet behind them where the axes of the cameras are taken for turned.
 _MEET_BEHIND = 0.9
+# How to turn the axes of cameras.
+_AXES = (
+    "cameras look down their -z axis, with x right and y up; for poses with the axes of OpenCV (y "
+    'down, z forward), set "camera_convention": "opencv" in transforms.json, or negate the second '
+    "and third column of each pose"
+)
 
 
 @dataclass(frozen=True)
@@ -122,8 +128,8 @@ def sight_notes(views: Views, where: str, box: str) -> list[str]:
     if 2 * blind > len(views) and (not is_opaque or _meet_behind(views)):
         raise SceneError(
             f"{blind} of the {len(views)} views of {where} do not look at the scene: their rays "
-            "miss its box; cameras look down their -z axis, with x right and y up, and the box of "
-            "transforms.json is instant-ngp's, around the origin (aabb_scale, scale, offset)"
+            f"miss its box; {_AXES}; the box of transforms.json is instant-ngp's, around the "
+            "origin (aabb_scale, scale, offset)"
         )
     use = ", which only the fields mlp, nerf and mip use" if is_opaque else ""
     note = f"{blind} of the {len(views)} views to fit see nothing of {box}{use}"
@@ -204,12 +210,17 @@ def _object_cube(
             return None if before == float(focus.radius) else (center, half)
 
 
-def pose_notes(views: Views) -> Iterator[str]:
-    """Remarks on poses that are unusual, among those of the other views or all of them.
+def pose_notes(views: Views, where: str) -> Iterator[str]:
+    """Remarks on poses that differ from those of the other views, or whose axes seem turned.
 
     Raises:
-        SceneError: If all views with an opacity look away from what they show.
+        SceneError: If the axes of views of an object are turned.
     """
+    if _meet_behind(views):
+        behind = f"the viewing directions of {where} meet behind the cameras: {_AXES}"
+        if not views.is_opaque:
+            raise SceneError(behind)
+        yield f"{behind}; views that look outward all around are right as they are"
     focus = find_focus(views.world_from_camera)
     if far := [views.names[i] for i in focus.is_far.nonzero()[:, 0]]:
         yield (

@@ -132,16 +132,12 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
         )
     seen = Seen()
     train_views = _load_views(train, found.box, max_pixels, size, seen)
+    pose_remarks = list(pose_notes(train_views, str(folder)))
     box, box_notes = fitted_box(train_views, found.box, str(folder))
     train_views = _placed(train_views, train, box)
     test_views = _load_views(test, box, max_pixels, size, seen)
     cameras = [*train_views.cameras, *test_views.cameras]
-    notes = [
-        *notes,
-        *_remarks(cameras, [*train, *test], seen),
-        *box_notes,
-        *pose_notes(train_views),
-    ]
+    notes = [*notes, *_remarks(cameras, [*train, *test], seen), *pose_remarks, *box_notes]
     paths = {frame.path for frame in train}
     if shared := sum(frame.path in paths for frame in test):
         notes = [*notes, f"{shared} of the {len(test)} test views are fitted as well"]

@@ -61,7 +61,7 @@ _OF_CAMERA = frozenset(
 )
 _READ = _OF_CAMERA.union(
     ("aabb_scale", "scale", "offset", "frames", "test_frames", "file_path", "transform_matrix"),
-    ("mask_path",),
+    ("mask_path", "camera_convention"),
     ("train_filenames", "val_filenames", "test_filenames"),
 )
 # Tolerance between two statements of the same field of view.
@@ -182,7 +182,7 @@ def _frames(finder: ImageFinder, name: str, meta: dict[str, Any], entries: Any) 
         where = f"{file}: frame {i}"
         if not isinstance(entry, dict) or not isinstance(entry.get("file_path"), str):
             raise SceneError(f"{where} has no file_path")
-        pose = rigid_matrix(entry.get("transform_matrix"), where)
+        pose = pose_of({**meta, **entry}, where)
         path = finder.find(entry["file_path"])
         if path is not None:
             camera_values = {key: entry[key] for key in _OF_CAMERA if entry.get(key) is not None}
@@ -295,7 +295,29 @@ def _number(value: Any, name: str, where: object) -> float:
     return float(value)
 
 
-def rigid_matrix(value: Any, where: str) -> npt.NDArray[np.float64]:
+def pose_of(values: dict[str, Any], where: str) -> npt.NDArray[np.float64]:
+    """Pose of a frame, ``(4, 4)``, with axes that are turned to OpenGL's.
+
+    Args:
+        values: keys of the frame and of its file. ``camera_convention`` is that of MapAnything.
+        where: file and frame, for messages.
+
+    Raises:
+        SceneError: If the matrix is not rigid, or the convention is none of OpenGL and OpenCV.
+    """
+    pose = _rigid_matrix(values.get("transform_matrix"), where)
+    convention = values.get("camera_convention", "opengl")
+    if convention not in ("opengl", "opencv"):
+        raise SceneError(
+            f"{where}: camera_convention must be opengl (y up, looking down -z) or opencv (y down, "
+            f"looking along z); got {convention!r}"
+        )
+    if convention == "opencv":
+        pose[:3, 1:3] *= -1
+    return pose
+
+
+def _rigid_matrix(value: Any, where: str) -> npt.NDArray[np.float64]:
     """Check a pose, 3 x 4 or 4 x 4 numbers, and return it as ``(4, 4)``.
 
     Raises:

@@ -305,6 +305,41 @@ def test_opaque_views_need_no_box(tmp_path: Path) -> None:
     )
 
 
+def turn_axes(folder: Path) -> None:
+    meta = json.loads((folder / "transforms.json").read_text())
+    for frame in meta["frames"]:
+        turned = np.array(frame["transform_matrix"]) @ np.diag([1.0, -1.0, -1.0, 1.0])
+        frame["transform_matrix"] = turned.tolist()
+    (folder / "transforms.json").write_text(json.dumps(meta))
+
+
+@pytest.mark.parametrize("write", [capture, ball_capture])
+def test_axes_of_opencv_are_found_out_and_turned(
+    tmp_path: Path, write: Callable[..., None]
+) -> None:
+    write(tmp_path / "gl", aabb_scale=16)
+    write(tmp_path / "cv", aabb_scale=16)
+    turn_axes(tmp_path / "cv")
+    message = 'meet behind the cameras.*set "camera_convention": "opencv"'
+    if write is ball_capture:
+        with pytest.raises(SceneError, match=message):
+            open_scene(str(tmp_path / "cv"))
+    else:
+        assert re.search(message, said(open_scene(str(tmp_path / "cv"))))
+    write(tmp_path / "named", aabb_scale=16, camera_convention="opencv")
+    turn_axes(tmp_path / "named")
+    named, expected = (open_scene(str(tmp_path / name)) for name in ("named", "gl"))
+    assert torch.equal(named.train.world_from_camera, expected.train.world_from_camera)
+    assert named.notes == expected.notes
+    assert "behind" not in said(expected)
+
+
+def test_an_unknown_convention_of_axes_is_refused(tmp_path: Path) -> None:
+    capture(tmp_path, camera_convention="mitsuba")
+    with pytest.raises(SceneError, match=r"camera_convention must be opengl .* got 'mitsuba'"):
+        open_scene(str(tmp_path))
+
+
 def test_paths_of_another_machine_and_models_without_a_folder_are_found(tmp_path: Path) -> None:
     write_views(tmp_path)
     write_meta(tmp_path, name="/home/me/capture/images/{:03}.png")
