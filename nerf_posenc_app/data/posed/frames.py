@@ -1,5 +1,6 @@
 """Posed image files, and the views loaded from them."""
 
+import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from nerf_posenc.radiance.views import Scene, SurfacePoints, Views, premultiplie
 from nerf_posenc_app.data.errors import SceneError
 from nerf_posenc_app.data.image_files import stored_pixels
 from nerf_posenc_app.data.posed.boxes import Box, coarse, fitted_box, pose_notes
+from nerf_posenc_app.data.posed.folders import listed
 from nerf_posenc_app.data.posed.masks import Mask, MaskFinder, read_masks
 from nerf_posenc_app.data.reading.pixel_stacks import mapped_note, stack_images
 from nerf_posenc_app.data.reading.record import Decoded
@@ -92,10 +94,12 @@ class Seen:
 
     Attributes:
         orientations: EXIF orientations other than 1, by the name of the file.
+        sizes: sizes of the images, if they differ.
         phrases: what is not used of a file, or used in another way, with the first such file.
     """
 
     orientations: dict[str, int] = field(default_factory=dict)
+    sizes: set[tuple[int, int]] = field(default_factory=set)
     phrases: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, record: Decoded) -> None:
@@ -131,11 +135,11 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
             "and some 30 for a good fit: add images with their poses"
         )
     seen = Seen()
-    train_views = _load_views(train, found.box, max_pixels, size, seen)
+    train_views, train = _load_views(train, found.box, max_pixels, size, seen)
     pose_remarks = list(pose_notes(train_views, str(folder)))
     box, box_notes = fitted_box(train_views, found.box, str(folder))
     train_views = _placed(train_views, train, box)
-    test_views = _load_views(test, box, max_pixels, size, seen)
+    test_views, test = _load_views(test, box, max_pixels, size, seen)
     cameras = [*train_views.cameras, *test_views.cameras]
     notes = [*notes, *_remarks(cameras, [*train, *test], seen), *pose_remarks, *box_notes]
     paths = {frame.path for frame in train}
@@ -164,28 +168,32 @@ def _with_masks(frames: Sequence[Frame], finder: MaskFinder) -> list[Frame]:
     ]
 
 
+class _LargerError(Exception):
+    """An image is larger than those before it."""
+
+
 def _load_views(
     frames: Sequence[Frame], box: Box, max_pixels: int, size: int | None, seen: Seen
-) -> Views:
-    """Views of frames; what is odd about their files is added to ``seen``."""
-    shapes = set[tuple[int, int]]()
-    allowance = Allowance(frame.path for frame in frames)
+) -> tuple[Views, list[Frame]]:
+    """Views of frames, and the frames; what is odd about their files is added to ``seen``.
+
+    Images of several sizes are padded on the right and below to a common one, and the padding is
+    masked: pixels stay where the cameras say.
+    """
+    sizes = [(0, 0)] * len(frames)
+    common = 0, 0
     is_seen = False
 
     def read(i: int) -> Tensor:
-        nonlocal is_seen
+        nonlocal is_seen, common
         path = frames[i].path
         image, record = stored_pixels(path, max_pixels=max_pixels, allowance=allowance)
         seen.add(path.name, record)
         is_seen |= image.shape[2] == 3 or bool(image[..., 3].numpy().any())
-        shapes.add((image.shape[0], image.shape[1]))
-        if len(shapes) > 1:
-            sizes = ", ".join(f"{width} x {height}" for height, width in sorted(shapes))
-            raise SceneError(
-                f"the images beside {frames[0].path} have several sizes ({sizes}; the first other "
-                f"one is {frames[i].path.name}); bring them to one"
-            )
-        image = _reduced(image, size)
+        sizes[i] = image.shape[1], image.shape[0]
+        if common != (common := (max(common[0], sizes[i][0]), max(common[1], sizes[i][1]))) and i:
+            raise _LargerError
+        image = _reduced(_padded(image, common), size)
         if len(frames) * image.nbytes > _MOST_BYTES + _MOST_BYTES_PER_BYTE * allowance.size:
             raise SceneError(
                 f"{len(frames)} views like {frames[i].path} take "
@@ -194,17 +202,38 @@ def _load_views(
             )
         return image
 
-    pixels, is_mapped = stack_images(read, len(frames), frames[0].path)
+    while True:
+        allowance = Allowance(frame.path for frame in frames)
+        with contextlib.suppress(_LargerError):
+            pixels, is_mapped = stack_images(read, len(frames), frames[0].path)
+            break
     if not is_seen:
         where = f"the images beside {frames[0].path}"
         raise SceneError(f"{where} are fully transparent: their alpha is 0 everywhere")
-    (height, width), reduced = shapes.pop(), (pixels.shape[2], pixels.shape[1])
-    cameras = _cameras(frames, (width, height), reduced, seen)
-    masks = read_masks([(f.path, f.mask) for f in frames], (width, height), reduced)
+    reduced = pixels.shape[2], pixels.shape[1]
+    cameras = _cameras(frames, sizes, common, reduced, seen)
+    masks = read_masks([(f.path, f.mask) for f in frames], sizes, common, max(reduced))
+    if len(several := sorted(set(sizes))) > 1:
+        seen.sizes.update(several)
+        # Places are shares of the sides, which padding makes longer.
+        shares = [[*(np.array(own) / common), 1, 1, 1] for own in sizes]
+        frames = [replace(f, points=f.points * s) for f, s in zip(frames, shares, strict=True)]
     poses = torch.eye(4).expand(len(frames), 4, 4)
     names = [frame.path.name for frame in frames]
     views = Views(pixels, cameras, poses, names, is_mapped=is_mapped, masks=masks)
-    return _placed(views, frames, box)
+    return _placed(views, frames, box), list(frames)
+
+
+def _padded(image: Tensor, size: tuple[int, int]) -> Tensor:
+    """An image with black, opaque pixels on the right and below, up to a width and a height."""
+    (height, width), values = image.shape[:2], image.numpy()
+    if (width, height) == size:
+        return image
+    padded = np.zeros((size[1], size[0], image.shape[2]), values.dtype)
+    # What is masked must not make opaque views transparent.
+    padded[..., 3:] = np.iinfo(values.dtype).max if values.dtype.kind == "u" else 1
+    padded[:height, :width] = values
+    return torch.from_numpy(padded)
 
 
 def _placed(views: Views, frames: Sequence[Frame], box: Box) -> Views:
@@ -224,11 +253,16 @@ def _placed(views: Views, frames: Sequence[Frame], box: Box) -> Views:
 
 
 def _cameras(
-    frames: Sequence[Frame], size: tuple[int, int], reduced: tuple[int, int], seen: Seen
+    frames: Sequence[Frame],
+    sizes: Sequence[tuple[int, int]],
+    common: tuple[int, int],
+    reduced: tuple[int, int],
+    seen: Seen,
 ) -> list[Camera]:
-    """Cameras of frames whose images have one size, and are reduced to another."""
+    """Cameras of frames whose images are padded to a common size, and are reduced to another."""
     try:
-        cameras = [_camera_of(frame, *size, seen).resized(*reduced) for frame in frames]
+        own = [_camera_of(frame, *size, seen) for frame, size in zip(frames, sizes, strict=True)]
+        cameras = [replace(c, width=common[0], height=common[1]).resized(*reduced) for c in own]
         # Checked here, so that a lens that cannot be inverted is found before any fit.
         for camera in dict.fromkeys(map(coarse, cameras)):
             camera.directions()
@@ -298,6 +332,9 @@ def _remarks(cameras: Sequence[Camera], frames: Sequence[Frame], seen: Seen) -> 
             f"EXIF orientations of {len(seen.orientations)} views are not applied, because "
             "cameras describe the stored pixels"
         )
+    if seen.sizes:
+        sizes = listed([f"{width} x {height}" for width, height in sorted(seen.sizes)])
+        yield f"images have several sizes ({sizes}): smaller ones are padded, and that is masked"
     for phrase, file in seen.phrases.items():
         yield f"{phrase}, as of {file}"
 

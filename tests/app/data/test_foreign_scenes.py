@@ -20,6 +20,8 @@ from nerf_posenc.radiance.views import Scene
 from nerf_posenc_app.data import SceneError, open_image, open_scene
 from nerf_posenc_app.data.formulas.quadrature import look_at_origin
 from nerf_posenc_app.data.image_files import images_in
+from nerf_posenc_app.data.posed.boxes import Box
+from nerf_posenc_app.data.posed.frames import Frame, PosedImages, load_scene
 from tests.app.data.test_scenes import POSE, write_blender
 from tests.optional import needs
 
@@ -338,6 +340,34 @@ def test_an_unknown_convention_of_axes_is_refused(tmp_path: Path) -> None:
     capture(tmp_path, camera_convention="mitsuba")
     with pytest.raises(SceneError, match=r"camera_convention must be opengl .* got 'mitsuba'"):
         open_scene(str(tmp_path))
+
+
+def test_images_of_several_sizes_are_padded_and_the_padding_is_masked(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    sizes = [(8, 6) if i % 4 else (6, 8) for i in range(9)]
+    arrays = [np.roll(RGB if w == 8 else RGB.swapaxes(0, 1), i) for i, (w, _) in enumerate(sizes)]
+    frames, poses = [], [look_at_origin(0.7 * i, 0.4, 4.0).double().numpy() for i in range(9)]
+    for i, (width, height) in enumerate(sizes):
+        path = tmp_path / f"images/{i:03}.png"
+        Image.fromarray(arrays[i]).save(path)
+        # A point at a quarter of the width and half of the height of each image.
+        camera = Camera(width, height, 9, 9, width / 2, height / 2)
+        points = np.array([[0.25, 0.5, 0, 0, 0]])
+        frames.append(Frame(path, camera.resized, poses[i], points, sizes[i]))
+    found = PosedImages(frames[1:], frames[:1], Box(np.zeros(3), 2.0), [])
+    scene = load_scene(tmp_path, found, max_pixels=10_000, size=None)
+    assert "several sizes (6 x 8, 8 x 6): smaller ones are padded" in said(scene)
+    train = scene.train
+    assert train.is_opaque
+    assert train.size == (8, 8)
+    assert train.masks is not None
+    assert train.points is not None
+    for i, (width, height) in enumerate(sizes[1:]):
+        assert torch.equal(train.pixels[i, :height, :width], torch.from_numpy(arrays[i + 1]))
+        assert train.masks[i].sum() == train.masks[i, :height, :width].sum() == 48
+        own = Camera(width, height, 9, 9, width / 2, height / 2).directions()
+        torch.testing.assert_close(train.cameras[i].directions()[:height, :width], own)
+        assert (8 * train.points.place[i]).tolist() == [width / 4, height / 2]
 
 
 def test_paths_of_another_machine_and_models_without_a_folder_are_found(tmp_path: Path) -> None:
