@@ -488,6 +488,35 @@ def test_images_are_found_under_the_names_that_they_have_now(
         assert len(open_scene(str(colmap_home)).train) == 7
 
 
+@pytest.mark.parametrize(
+    "name", ["images/{:03}.png", "../slike\\{:03}.png", "/home/me/shots/{:03}.png", "{:03}.png"]
+)
+def test_images_are_found_in_the_only_folder_that_has_them(tmp_path: Path, name: str) -> None:
+    write_views(tmp_path)
+    (tmp_path / "images").rename(tmp_path / "My Photos")
+    shutil.copytree(tmp_path / "My Photos", tmp_path / "depths")
+    write_meta(tmp_path, name=name)
+    scene = open_scene(str(tmp_path))
+    assert "9 images have other names" in said(scene)
+    assert f"as My Photos/000.png for {name.format(0)}" in said(scene)
+    shutil.copytree(tmp_path / "My Photos", tmp_path / "Edited Photos")
+    with pytest.raises(SceneError, match=r"none of their images|outside itself"):
+        open_scene(str(tmp_path))
+
+
+def test_images_that_are_missing_are_not_those_of_another_folder(tmp_path: Path) -> None:
+    write_blender(tmp_path)
+    (tmp_path / "train/r_1.png").unlink()
+    assert len(open_scene(str(tmp_path)).train) == 2
+    shutil.rmtree(tmp_path / "train")
+    with pytest.raises(SceneError, match="none of their images exists"):
+        open_scene(str(tmp_path))
+    write_views(tmp_path / "masked")
+    write_meta(tmp_path / "masked", mask_path="masks/000.png")
+    with pytest.raises(SceneError, match=r"there is no mask masks/000\.png"):
+        open_scene(str(tmp_path / "masked"))
+
+
 def test_the_first_image_that_was_looked_for_is_named_with_what_lies_there(tmp_path: Path) -> None:
     write_views(tmp_path)
     for make in (
