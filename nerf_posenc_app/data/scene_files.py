@@ -89,8 +89,14 @@ def open_folder(folder: Path, *, max_pixels: int = MAX_PIXELS, size: int | None 
         raise SceneError(
             f"{folder} contains no posed images: no {', '.join(readers)} or sparse/0 is in it{more}"
         )
-    posed_images = readers[present[0]]() if present else read_colmap(folder, models)
     others = [*present[1:], *(str(model.relative_to(folder)) for model in models)]
+    try:
+        posed_images = readers[present[0]]() if present else read_colmap(folder, models)
+    except SceneError as error:
+        if not (present and others):
+            raise
+        instead = f"to read {', '.join(others)} instead, remove {present[0]}"
+        raise SceneError(f"{error}; {instead}") from None
     if present and others:
         note = f"poses are those of {present[0]}; not read: {', '.join(others)}"
         posed_images = replace(posed_images, notes=[*posed_images.notes, note])

@@ -11,7 +11,12 @@ from torch import Tensor
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc_app.data.errors import SceneError
 from nerf_posenc_app.data.posed.boxes import coarse
-from nerf_posenc_app.data.posed.transforms import camera_from_meta, pose_of, read_json
+from nerf_posenc_app.data.posed.transforms import (
+    camera_from_meta,
+    keys_of_camera,
+    pose_of,
+    read_json,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -50,6 +55,7 @@ def open_cameras(file: Path, default: Camera) -> list[tuple[Camera, Float[Tensor
             raise SceneError(f"{where} is no object with a transform_matrix")
         values = {**meta, **entry}
         pose = pose_of(values, where)
+        values = keys_of_camera(values, where)
         camera = default
         if "fl_x" in values or "camera_angle_x" in values:
             width, height = (

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,6 +31,9 @@ _RIGID_TOLERANCE = 1e-3
 _SHAPE_TOLERANCE = 0.02
 # A pinhole camera of a wider view than this is a mistake of units.
 _WIDEST_DEGREES = 170
+# Files beside those of a format that may say which views are tested.
+_LISTS = (".txt", ".json", ".csv", ".npy")
+_OF_SPLIT = re.compile(r"^(?!transforms).*(?<![a-z])(train|test|val|split)(?![a-z])", re.IGNORECASE)
 # Deviation from square pixels above which a note is printed.
 _SQUARE_TOLERANCE = 0.1
 # Offset of the principal point, as a share of a side, above which a note is printed.
@@ -129,6 +133,9 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
             *notes,
             f"not read: {finder.folders[0].name}/, whose files are not named as the images",
         ]
+    if unread := [path.name for path in sorted(folder.iterdir()) if _is_unread(path, finder)]:
+        how = "masks are read from masks/, and splits from lists in transforms.json"
+        notes = [*notes, f"not read: {listed(unread)}; {how}"]
     if not train or not test:
         raise SceneError(
             f"{folder} has {len(train)} views to fit and {len(test)} to test; it needs 1 of each, "
@@ -159,6 +166,13 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
         tuple(notes),
         (float(box.center[0]), float(box.center[1]), float(box.center[2])),
     )
+
+
+def _is_unread(path: Path, finder: MaskFinder) -> bool:
+    """Whether the name of a file or folder says that it holds masks or a split."""
+    if path.is_dir():
+        return "mask" in path.name.lower() and path.absolute() not in finder.folders
+    return path.suffix in _LISTS and bool(_OF_SPLIT.search(path.stem))
 
 
 def _with_masks(frames: Sequence[Frame], finder: MaskFinder) -> list[Frame]:

@@ -57,6 +57,7 @@ _OF_CAMERA = frozenset(
         "p2",
         "camera_model",
         "is_fisheye",
+        "K",
     )
 )
 _READ = _OF_CAMERA.union(
@@ -177,7 +178,7 @@ def _frames(finder: ImageFinder, name: str, meta: dict[str, Any], entries: Any) 
         raise SceneError(f"{file} has an empty list of frames; each posed image needs an entry")
     require_views(len(entries), file)
     frames = []
-    shared = {key: meta[key] for key in _OF_CAMERA if meta.get(key) is not None}
+    shared = keys_of_camera(meta, str(file))
     for i, entry in enumerate(entries):
         where = f"{file}: frame {i}"
         if not isinstance(entry, dict) or not isinstance(entry.get("file_path"), str):
@@ -185,7 +186,7 @@ def _frames(finder: ImageFinder, name: str, meta: dict[str, Any], entries: Any) 
         pose = pose_of({**meta, **entry}, where)
         path = finder.find(entry["file_path"])
         if path is not None:
-            camera_values = {key: entry[key] for key in _OF_CAMERA if entry.get(key) is not None}
+            camera_values = keys_of_camera(entry, where)
             # A frame's field of view replaces the common one, in whichever form it is given.
             is_own = not camera_values.keys().isdisjoint(("fl_x", "camera_angle_x"))
             others = {k: v for k, v in shared.items() if not (is_own and k in _OF_ANGLE)}
@@ -198,6 +199,26 @@ def _frames(finder: ImageFinder, name: str, meta: dict[str, Any], entries: Any) 
             f"{finder.nothing_found()}"
         )
     return frames
+
+
+def keys_of_camera(values: dict[str, Any], where: str) -> dict[str, Any]:
+    """Values that describe a camera, of all of a frame or a file.
+
+    Those of OpenCV's camera matrix ``K`` stand in for ``fl_x``, ``fl_y``, ``cx`` and ``cy``.
+
+    Raises:
+        SceneError: If K is no such matrix.
+    """
+    found = {key: values[key] for key in _OF_CAMERA if values.get(key) is not None}
+    if (matrix := found.pop("K", None)) is None:
+        return found
+    try:
+        (fx, skew, cx), (zero, fy, cy) = (row[:3] for row in matrix[:2])
+    except (TypeError, ValueError):
+        raise SceneError(f"{where}: K must be a matrix of 3 x 3 numbers; got {matrix!r}") from None
+    if skew or zero:
+        raise SceneError(f"{where}: a K with skew is not supported; got {matrix[:2]!r}")
+    return {"fl_x": fx, "fl_y": fy, "cx": cx, "cy": cy, **found}
 
 
 def _named_mask(finder: ImageFinder, name: Any, where: str) -> Mask | None:
@@ -236,7 +257,7 @@ def camera_from_meta(
     bend = [_number(meta.get(name, 0), name, where) for name in ("k1", "k2", "p1", "p2")]
     distortion = (bend[0], bend[1], bend[2], bend[3])
     if "fl_x" not in meta and "camera_angle_x" not in meta:
-        raise SceneError(f"{where} has neither fl_x nor camera_angle_x")
+        raise SceneError(f"{where} has neither fl_x nor camera_angle_x nor K")
     numbers = {k: _number(meta[k], k, where) for k in _INTRINSICS if k in meta}
     stated = round(numbers.get("w", 0)), round(numbers.get("h", 0))
 

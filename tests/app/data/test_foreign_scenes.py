@@ -590,6 +590,41 @@ def test_json_with_marks_comments_and_wide_characters_is_read(tmp_path: Path, ho
     assert len(open_scene(str(tmp_path)).train) == 7
 
 
+def test_cameras_may_be_matrices(tmp_path: Path) -> None:
+    write_views(tmp_path)
+    matrix = [[11.0, 0, 4.5], [0, 12.0, 2.5], [0, 0, 1]]
+    write_meta(tmp_path, frame_1={"K": matrix})
+    one, other = open_scene(str(tmp_path)).train.cameras[:2]
+    assert (one.fx, one.fy, one.cx, one.cy) == (11, 12, 4.5, 2.5)
+    assert other.fx == 9
+    write_meta(tmp_path, frame_1={"K": [11.0, 12.0]})
+    with pytest.raises(SceneError, match="frame 1: K must be a matrix of 3 x 3 numbers"):
+        open_scene(str(tmp_path))
+
+
+def test_a_file_that_cannot_be_read_is_named_with_what_lies_beside_it(tmp_path: Path) -> None:
+    write_views(tmp_path)
+    write_meta(tmp_path)
+    llff(tmp_path)
+    file = tmp_path / "transforms.json"
+    file.write_text(file.read_text()[:-20])
+    message = (
+        r"cannot read .*transforms\.json.*to read poses_bounds\.npy instead, remove transforms"
+    )
+    with pytest.raises(SceneError, match=message):
+        open_scene(str(tmp_path))
+
+
+def test_masks_and_splits_that_are_not_read_are_named(tmp_path: Path) -> None:
+    write_views(tmp_path)
+    write_meta(tmp_path)
+    (tmp_path / "latest.txt").touch()
+    assert "not read" not in said(open_scene(str(tmp_path)))
+    (tmp_path / "images_mask").mkdir()
+    (tmp_path / "test_img_id.txt").touch()
+    assert "not read: images_mask, test_img_id.txt; masks" in said(open_scene(str(tmp_path)))
+
+
 def test_hidden_files_are_no_images(tmp_path: Path) -> None:
     write_views(tmp_path)
     llff(tmp_path)
