@@ -131,7 +131,7 @@ def sight_notes(views: Views, where: str, box: str) -> list[str]:
             f"miss its box; {_AXES}; the box of transforms.json is instant-ngp's, around the "
             "origin (aabb_scale, scale, offset)"
         )
-    use = ", which only the fields mlp, nerf and mip use" if is_opaque else ""
+    use = ", which the field proposal does not use" if is_opaque else ""
     note = f"{blind} of the {len(views)} views to fit see nothing of {box}{use}"
     return [note] if blind else []
 
@@ -205,7 +205,7 @@ def _object_cube(
             return None
         low, high = kept.amin(0) - half / _CELLS, kept.amax(0) + half / _CELLS
         before, half, center = half, float((high - low).max() / 2), (low + high) / 2
-        if half > 0.9 * before:
+        if half >= 0.9 * before:
             # What fills the cube between the cameras is not bounded by their views.
             return None if before == float(focus.radius) else (center, half)
 

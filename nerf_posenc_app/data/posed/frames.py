@@ -1,6 +1,5 @@
 """Posed image files, and the views loaded from them."""
 
-import contextlib
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -198,14 +197,20 @@ def _load_views(
     common = 0, 0
     is_seen = False
 
-    def read(i: int) -> Tensor:
-        nonlocal is_seen, common
+    def decoded(i: int) -> Tensor:
+        nonlocal is_seen
         path = frames[i].path
         image, record = stored_pixels(path, max_pixels=max_pixels, allowance=allowance)
         seen.add(path.name, record)
         is_seen |= image.shape[2] == 3 or bool(image[..., 3].numpy().any())
         sizes[i] = image.shape[1], image.shape[0]
-        if common != (common := (max(common[0], sizes[i][0]), max(common[1], sizes[i][1]))) and i:
+        return image
+
+    def read(i: int) -> Tensor:
+        nonlocal common
+        image = decoded(i)
+        common = common if any(common) else sizes[i]
+        if sizes[i][0] > common[0] or sizes[i][1] > common[1]:
             raise _LargerError
         image = _reduced(_padded(image, common), size)
         if len(frames) * image.nbytes > _MOST_BYTES + _MOST_BYTES_PER_BYTE * allowance.size:
@@ -216,11 +221,21 @@ def _load_views(
             )
         return image
 
-    while True:
+    allowance = Allowance(frame.path for frame in frames)
+    try:
+        pixels, is_mapped = stack_images(read, len(frames), frames[0].path)
+    except _LargerError:  # Rare, so that reading all of them again costs less than a scan.
         allowance = Allowance(frame.path for frame in frames)
-        with contextlib.suppress(_LargerError):
-            pixels, is_mapped = stack_images(read, len(frames), frames[0].path)
-            break
+        for i in range(len(frames)):
+            decoded(i)
+        common = max(width for width, _ in sizes), max(height for _, height in sizes)
+        if math.prod(common) > max_pixels:
+            raise SceneError(
+                f"the images beside {frames[0].path} have several sizes; padded to "
+                f"{common[0]} x {common[1]}, each has more than {max_pixels:,} pixels"
+            ) from None
+        allowance = Allowance(frame.path for frame in frames)
+        pixels, is_mapped = stack_images(read, len(frames), frames[0].path)
     if not is_seen:
         where = f"the images beside {frames[0].path}"
         raise SceneError(f"{where} are fully transparent: their alpha is 0 everywhere")

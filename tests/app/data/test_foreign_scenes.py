@@ -370,6 +370,15 @@ def test_images_of_several_sizes_are_padded_and_the_padding_is_masked(tmp_path: 
         assert (8 * train.points.place[i]).tolist() == [width / 4, height / 2]
 
 
+def test_images_that_cannot_be_padded_to_a_common_size_are_refused(tmp_path: Path) -> None:
+    write_views(tmp_path)
+    for number, shape in ((3, (400, 2)), (6, (2, 300))):
+        Image.new("RGB", shape).save(tmp_path / f"images/{number:03}.png")
+    write_meta(tmp_path)
+    with pytest.raises(SceneError, match="padded to 400 x 300, each has more than 10,000 pixels"):
+        open_scene(str(tmp_path), max_pixels=10_000)
+
+
 def test_paths_of_another_machine_and_models_without_a_folder_are_found(tmp_path: Path) -> None:
     write_views(tmp_path)
     write_meta(tmp_path, name="/home/me/capture/images/{:03}.png")
