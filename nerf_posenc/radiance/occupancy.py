@@ -194,7 +194,7 @@ def visual_hull(views: Views, resolution: int = 128) -> Bool[Tensor, " cells"]:
         if reach is None:
             continue
         # After this, the pixel of a cell's center has the largest opacity in its footprint.
-        opacity = _largest_within(opacity, reach + 1)
+        opacity = largest_within(opacity, reach + 1)
         column, row = camera.project(points).unbind(-1)
         contained = (column > reach) & (column < camera.width - reach)
         contained &= (row > reach) & (row < camera.height - reach) & in_front
@@ -208,7 +208,7 @@ def visual_hull(views: Views, resolution: int = 128) -> Bool[Tensor, " cells"]:
     return hull
 
 
-def _largest_within(
+def largest_within(
     image: Float[Tensor, "height width"], reach: int
 ) -> Float[Tensor, "height width"]:
     """Largest value in the square of so many pixels to each side, of every pixel."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Bool, Float
 
 # Views from all sides have a short mean direction. One-sided captures, as of a wall, get a small
 # circle before the scene instead of an orbit around it.
@@ -24,6 +24,9 @@ _LEAST_AHEAD = 1.0
 _MOST_AHEAD = 30.0
 # Otherwise it is this multiple ahead.
 _USUALLY_AHEAD = 8.0
+# A camera farther from what the views look at than this multiple of the median lies far out. Whole
+# captures of objects and rooms have a farthest camera at 1.0 to 1.4 medians.
+_FAR_OUT = 3.0
 
 
 def look_at(
@@ -75,6 +78,7 @@ def find_orbit(world_from_camera: Float[Tensor, "views 4 4"]) -> Orbit:
     Args:
         world_from_camera: poses of the views.
     """
+    world_from_camera = world_from_camera[~find_focus(world_from_camera).is_far]
     positions = world_from_camera[:, :3, 3].double()
     backs = F.normalize(world_from_camera[:, :3, 2].double(), dim=-1)
     up = F.normalize(world_from_camera[:, :3, 1].double().mean(0), dim=0)
@@ -146,6 +150,41 @@ def nearest_to_lines(
         if not is_beside or _LEAST_AHEAD * spread < ahead < _MOST_AHEAD * spread:
             return nearest
     return middle - back * (_USUALLY_AHEAD * spread or 1.0)
+
+
+class Focus(NamedTuple):
+    """What views look at.
+
+    Attributes:
+        center: the point that they look at.
+        distances: distance of each camera to it, as a multiple of the median.
+        radius: distance of the farthest camera that does not lie far out.
+        is_far: whether each camera lies far out; such cameras do not affect the other values.
+    """
+
+    center: Float[Tensor, " 3"]
+    distances: Float[Tensor, " views"]
+    radius: Float[Tensor, ""]
+    is_far: Bool[Tensor, " views"]
+
+
+def find_focus(world_from_camera: Float[Tensor, "views 4 4"]) -> Focus:
+    """The point that views look at, and the distances of their cameras.
+
+    One wrong pose far away would otherwise set the scale of the whole scene.
+    """
+    positions = world_from_camera[:, :3, 3]
+    backs = F.normalize(world_from_camera[:, :3, 2], dim=-1)
+    # The center that the first round begins with is that of the cameras near their median position.
+    offsets = (positions - positions.median(0).values).norm(dim=-1)
+    is_far = offsets > _FAR_OUT * offsets.median()
+    for _ in range(2):
+        near = positions[~is_far].double(), backs[~is_far].double()
+        center = nearest_to_lines(*near).to(positions)
+        distances = (positions - center).norm(dim=-1)
+        median = distances[~is_far].median()
+        is_far = distances > _FAR_OUT * median
+    return Focus(center, distances / median.clamp(min=1e-12), distances[~is_far].max(), is_far)
 
 
 def exp_se3(twists: Float[Tensor, "*batch 6"]) -> Float[Tensor, "*batch 4 4"]:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nerf_posenc.encoders.spaces import contract
-from nerf_posenc.radiance.poses import nearest_to_lines
+from nerf_posenc.radiance.poses import find_focus
 from nerf_posenc.radiance.rays import Rays
 from nerf_posenc.radiance.views import Views
 
@@ -89,8 +89,9 @@ class ContractedSpace(BoxSpace):
     r"""All of space, contracted to a cube (Barron et al. 2022, mip-NeRF 360, equation 10).
 
     Positions are centered where the cameras look and divided by the distance of the farthest
-    camera. Up to 1 they stay; beyond, $u$ becomes $(2 - 1/|u|)\,u/|u|$ with the largest coordinate
-    as the norm, so that the cube is filled. The steps along a ray grow with the distance.
+    camera that does not lie far out. Up to 1 they stay; beyond, $u$ becomes
+    $(2 - 1/|u|)\,u/|u|$ with the largest coordinate as the norm, so that the cube is filled. The
+    steps along a ray grow with the distance.
 
     Args:
         views: views whose cameras are enclosed; None for those of a state that is loaded.
@@ -105,11 +106,9 @@ class ContractedSpace(BoxSpace):
         super().__init__()
         center, radius = torch.zeros(3), torch.ones(())
         if views is not None:
-            positions = views.world_from_camera[:, :3, 3]
-            backs = F.normalize(views.world_from_camera[:, :3, 2], dim=-1)
             # The sphere through the farthest camera about what all look at becomes the unit ball.
-            center = nearest_to_lines(positions.double(), backs.double()).float()
-            radius = (positions - center).norm(dim=-1).max().clamp(min=1e-3)
+            focus = find_focus(views.world_from_camera)
+            center, radius = focus.center, focus.radius.clamp(min=1e-3)
         self.register_buffer("center", center)
         self.register_buffer("radius", radius)
 
@@ -242,6 +241,8 @@ class ForwardFacingSpace(BoxSpace):
 def _frustum(views: Views) -> tuple[Tensor, Tensor, Tensor]:
     """Mean pose of views, half the width of their common frustum at depth 1, and its near plane."""
     poses = views.world_from_camera.double()
+    focus = find_focus(poses)
+    poses = poses[~focus.is_far]
     frame = torch.eye(4, dtype=torch.float64)
     back = F.normalize(poses[:, :3, 2].mean(0), dim=0)
     # Orthonormal axes from the mean directions back and up, as of LLFF's average pose.
@@ -250,13 +251,12 @@ def _frustum(views: Views) -> tuple[Tensor, Tensor, Tensor]:
     frame[:3, 3] = poses[:, :3, 3].mean(0)
     near = views.near
     if near is None:
-        center = nearest_to_lines(poses[:, :3, 3], F.normalize(poses[:, :3, 2], dim=-1))
         # No bound is given: a share of the distance to what all views look at.
-        near = _NEAR_SHARE * max(float((frame[:3, 3] - center) @ back), 1e-3)
+        near = _NEAR_SHARE * max(float((frame[:3, 3] - focus.center) @ back), 1e-3)
     space = ForwardFacingSpace()
     space.frame, space.near = frame.float(), torch.tensor(near)
     widest = torch.full((2,), 1e-6)
-    for view in range(len(views)):
+    for view in (~focus.is_far).nonzero()[:, 0].tolist():
         origins, directions, _ = space._in_frame(views.rays(view))
         slopes = directions[:, :2] / directions[:, 2:].clamp(max=-_LEAST_FORWARD)
         # The frustum must hold where rays begin, on the near plane, and where they go, at infinity.
@@ -274,11 +274,13 @@ def space_for(views: Views) -> SpaceName:
     """
     if not views.is_opaque:
         return "box"
-    backs = F.normalize(views.world_from_camera[:, :3, 2], dim=-1)
+    is_near = ~find_focus(views.world_from_camera).is_far
+    backs = F.normalize(views.world_from_camera[is_near, :3, 2], dim=-1)
     # Length of the mean of unit vectors: 1 where all views look the same way, 0 all around.
     mean = backs.mean(0)
     axis = F.normalize(mean, dim=0)
-    positions = views.world_from_camera[:, :3, 3] - views.world_from_camera[:, :3, 3].mean(0)
+    positions = views.world_from_camera[is_near, :3, 3]
+    positions = positions - positions.mean(0)
     # Cameras along a street move in the direction of view, beyond the near plane of a frustum.
     ahead = positions @ axis
     beside = positions - ahead[:, None] * axis
@@ -287,7 +289,7 @@ def space_for(views: Views) -> SpaceName:
         and float(ahead.norm()) <= float(beside.norm())
         and all(
             bool((views.rays(view).directions @ axis < -2 * _LEAST_FORWARD).all())
-            for view in range(len(views))
+            for view in is_near.nonzero()[:, 0].tolist()
         )
     )
     return "forward-facing" if looks_forward else "contracted"

@@ -48,6 +48,8 @@ IMAGE_SUFFIXES = (
 # Rows are converted in blocks of this many pixels, so that no second image is in memory.
 _STRIP_PIXELS = 1 << 16
 
+# Largest difference between the channels of a mask, as a share of white: that of gray in JPEG.
+_LARGEST_TINT = 32 / 255
 
 # With fewer pixels, more than half of the star would be gray.
 _SIDES = 64, 8192
@@ -192,10 +194,12 @@ def read_mask(
         raise SceneError(f"{name} has transparent pixels; save it in black and white")
     if record.has_value is not None:
         raise SceneError(f"{name} has pixels without a value (NaN); set them to 0 or 1")
-    values = record.values
-    if not (values == values[..., :1]).all():
+    # JPEG makes the channels of gray differ by some 20 of 255 at its edges.
+    tint = unit_values(record.values.max(-1)) - unit_values(record.values.min(-1))
+    if tint.max() > _LARGEST_TINT:
         raise SceneError(f"{name} has colors; save it in black and white: white is kept")
-    gray = turned(values[..., 0], record.orientation) if is_upright else values[..., 0]
+    gray = record.values[..., record.values.shape[-1] // 2]
+    gray = turned(gray, record.orientation) if is_upright else gray
     is_binary = gray.dtype.kind == "u" and int(gray.max()) <= 1
     kept = gray > 0 if is_binary else unit_values(gray) > 0.5
     return torch.from_numpy(np.ascontiguousarray(kept))

@@ -24,7 +24,7 @@ def path_inside(folder: Path, name: str) -> Path:
     # Without links: those of the folder may lead anywhere.
     path, root = (Path(os.path.abspath(each)) for each in (folder / name, folder))
     if not path.is_relative_to(root):
-        raise SceneError(f"{folder} names a file outside itself, which is refused: {name}")
+        raise SceneError(f"{folder} names a file outside itself, which is not read: {name}")
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):

@@ -15,14 +15,9 @@ from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.views import Scene, SurfacePoints, Views
 from nerf_posenc_app.data.errors import SceneError
 from nerf_posenc_app.data.image_files import MAX_PIXELS, images_in
+from nerf_posenc_app.data.posed.boxes import pose_notes, sight_notes
 from nerf_posenc_app.data.posed.colmap import find_models, read_colmap
-from nerf_posenc_app.data.posed.frames import (
-    HOLD_OUT,
-    PosedImages,
-    blind_views,
-    held_out_note,
-    load_scene,
-)
+from nerf_posenc_app.data.posed.frames import HOLD_OUT, PosedImages, held_out_note, load_scene
 from nerf_posenc_app.data.posed.llff import read_llff
 from nerf_posenc_app.data.posed.transforms import read_transforms
 from nerf_posenc_app.data.shipped import made_by, shipped, shipped_file
@@ -95,8 +90,14 @@ def open_folder(folder: Path, *, max_pixels: int = MAX_PIXELS, size: int | None 
         raise SceneError(
             f"{folder} contains no posed images: no {', '.join(readers)} or sparse/0 is in it{more}"
         )
-    posed_images = readers[present[0]]() if present else read_colmap(folder, models)
     others = [*present[1:], *(str(model.relative_to(folder)) for model in models)]
+    try:
+        posed_images = readers[present[0]]() if present else read_colmap(folder, models)
+    except SceneError as error:
+        if not (present and others):
+            raise
+        instead = f"to read {', '.join(others)} instead, remove {present[0]}"
+        raise SceneError(f"{error}; {instead}") from None
     if present and others:
         note = f"poses are those of {present[0]}; not read: {', '.join(others)}"
         posed_images = replace(posed_images, notes=[*posed_images.notes, note])
@@ -136,9 +137,8 @@ def scene_in_memory(views: Any, *, size: int | None = None) -> Scene:
         raise SceneError("a scene needs 2 views or more: one to fit, and one to test")
     number = torch.arange(len(views))
     train, test = views.select(number % HOLD_OUT > 0), views.select(number % HOLD_OUT == 0)
-    notes = [held_out_note(len(test))]
-    if blind := blind_views(train, "the scene in memory"):
-        notes.append(f"{blind} of the {len(train)} views to fit see nothing of the box [-1, 1]^3")
+    notes = [held_out_note(len(test)), *pose_notes(train, "the scene in memory")]
+    notes += sight_notes(train, "the scene in memory", "the box [-1, 1]^3")
     scene = Scene("scene", train, test, f"{len(views)} views in memory", notes=tuple(notes))
     return scene if size is None else scene.resized(size)
 

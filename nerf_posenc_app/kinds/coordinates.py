@@ -259,6 +259,8 @@ def doubts_of_flat_fits(
     config: CoordinateOptions,
     measure: Measure = PSNR,
     data: str = "image",
+    *,
+    first: str = "",
 ) -> Iterator[Doubt]:
     """Name fits that are hardly better than a constant.
 
@@ -268,6 +270,7 @@ def doubts_of_flat_fits(
         config: configuration of the run.
         measure: PSNR that the fits are scored by.
         data: noun for the fitted data, such as ``"image"`` or ``"sound"``.
+        first: advice before that on the training.
     """
     length = "--steps" if config.seconds is None else "--seconds"
     for fit in results:
@@ -277,7 +280,7 @@ def doubts_of_flat_fits(
             yield Doubt(
                 fit.name,
                 f"did not learn the {data} ({score:.2f} dB; a constant scores {flat:.1f} dB)",
-                f"Try more {length}, another --seed or a smaller --lr",
+                f"{first}Try more {length}, another --seed or a smaller --lr",
             )
 
 

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
-from nerf_posenc.radiance.poses import look_at
+from nerf_posenc.radiance.poses import look_at, orbit_poses
 from nerf_posenc.radiance.rays import Rays
 from nerf_posenc.radiance.scene_spaces import (
     BoxSpace,
@@ -126,6 +126,18 @@ def test_the_space_follows_the_views() -> None:
     transparent = around(center, 2.0)
     transparent.pixels[0, 0, 0, 3] = 0.5
     assert space_for(transparent) == "box"
+
+
+@pytest.mark.parametrize("name", ["contracted", "forward-facing"])
+def test_one_camera_far_away_does_not_set_the_scale(name: str) -> None:
+    views = around(torch.zeros(3), 2.0) if name == "contracted" else forward_facing(near=None)
+    one_far = views.select(torch.arange(8).remainder(8) >= 0)
+    one_far.world_from_camera[3, :3, 3] += 100 * views.world_from_camera[3, :3, 2]
+    others, space = views.select(torch.arange(8) != 3), space_for(views)
+    assert space_for(one_far) == space == name
+    assert make_space(space, one_far).as_json() == make_space(space, others).as_json()
+    without = orbit_poses(views.world_from_camera[torch.arange(8) != 3], 5)
+    torch.testing.assert_close(orbit_poses(one_far.world_from_camera, 5), without)
 
 
 @pytest.mark.parametrize("name", ["contracted", "forward-facing"])

@@ -10,8 +10,13 @@ from torch import Tensor
 
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc_app.data.errors import SceneError
-from nerf_posenc_app.data.posed.frames import coarse
-from nerf_posenc_app.data.posed.transforms import camera_from_meta, read_json, rigid_matrix
+from nerf_posenc_app.data.posed.boxes import coarse
+from nerf_posenc_app.data.posed.transforms import (
+    camera_from_meta,
+    keys_of_camera,
+    pose_of,
+    read_json,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -49,7 +54,8 @@ def open_cameras(file: Path, default: Camera) -> list[tuple[Camera, Float[Tensor
         if not isinstance(entry, dict):
             raise SceneError(f"{where} is no object with a transform_matrix")
         values = {**meta, **entry}
-        pose = rigid_matrix(entry.get("transform_matrix"), where)
+        pose = pose_of(values, where)
+        values = keys_of_camera(values, where)
         camera = default
         if "fl_x" in values or "camera_angle_x" in values:
             width, height = (

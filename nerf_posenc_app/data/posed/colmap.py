@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc_app.data.errors import SceneError
+from nerf_posenc_app.data.posed.boxes import Box
 from nerf_posenc_app.data.posed.folders import ImageFinder
 from nerf_posenc_app.data.posed.frames import (
-    Box,
     Frame,
     PosedImages,
     held_out_note,
@@ -93,7 +93,9 @@ def read_colmap(folder: Path, models: Sequence[Path]) -> PosedImages:
         notes.append("some points lie far from most others; the box encloses the middle 80%")
     if values["num_broken_points"]:
         notes.append(f"{values['num_broken_points']} points of the model are not finite: left out")
-    return PosedImages(train, test, Box((low + high) / 2, half), notes)
+    return PosedImages(
+        train, test, Box((low + high) / 2, half, source="the points of the model"), notes
+    )
 
 
 def _largest(

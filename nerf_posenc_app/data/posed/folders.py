@@ -18,6 +18,8 @@ from nerf_posenc_app.data.inside import path_inside
 
 # Image folders of nerfstudio, COLMAP and 3D Gaussian splatting, also reduced by factors.
 _IMAGE_FOLDERS = ("images", "input", "images_2", "images_4", "images_8")
+# Beginnings of the names of folders that hold other files of the views, or other views.
+_OF_OTHERS = ("mask", "depth", "normal", "train", "val", "test")
 # Maximum number of names in a message.
 _LISTED = 4
 
@@ -50,7 +52,15 @@ class ImageFinder:
         Raises:
             SceneError: If the name leads out of the folder.
         """
-        path = self.locate(name)
+        try:
+            path = self.locate(name)
+        except SceneError:
+            if (near := self._in_only_folder(name)) is None:
+                raise
+        else:
+            near = self._in_only_folder(name) if path is None else None
+        if near is not None:
+            path = path_inside(self.folder, str(near.relative_to(self.folder)))
         if path is None:
             self.missing.append(name)
             return None
@@ -83,6 +93,20 @@ class ImageFinder:
         parts = PurePosixPath(name.replace("\\", "/")).parts
         tails = ("/".join(parts[-count:]) for count in (2, 1) if len(parts) > count)
         return next((near for tail in tails if (near := self._near(tail)) is not None), None)
+
+    def _in_only_folder(self, name: str) -> Path | None:
+        """Image in the only folder that has its name, where there is none of the stated name."""
+        path = PurePosixPath(name.replace("\\", "/"))
+        parts = [part for part in path.parts if part != ".."]
+        folders = self._listing(self.folder)[0]
+        if not parts or (len(parts) > 1 and _key(parts[-2]) in folders):
+            return None
+        is_of_machine = path.is_absolute() or ":" in parts[0]
+        tail = "/".join(parts[-1:] if is_of_machine else parts[1:] or parts)
+        inner = [n for n in folders if n[0] != "." and not n.startswith(_OF_OTHERS)]
+        found = [near for n in inner if (near := self._near(f"{n}/{tail}")) is not None]
+        # Stand-ins of one folder are found under each of their names.
+        return found[0] if len(set(found)) == 1 else None
 
     def _near(self, name: str) -> Path | None:
         first, *rest = PurePosixPath(unquote(name.replace("\\", "/"))).parts or ("",)

@@ -1,6 +1,7 @@
 """Posed image files, and the views loaded from them."""
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,10 +13,11 @@ from torch import Tensor
 
 from nerf_posenc.images import resize_area
 from nerf_posenc.radiance.cameras import Camera
-from nerf_posenc.radiance.rays import camera_rays, ray_aabb_intersect
 from nerf_posenc.radiance.views import Scene, SurfacePoints, Views, premultiplied
 from nerf_posenc_app.data.errors import SceneError
 from nerf_posenc_app.data.image_files import stored_pixels
+from nerf_posenc_app.data.posed.boxes import Box, coarse, fitted_box, pose_notes
+from nerf_posenc_app.data.posed.folders import listed
 from nerf_posenc_app.data.posed.masks import Mask, MaskFinder, read_masks
 from nerf_posenc_app.data.reading.pixel_stacks import mapped_note, stack_images
 from nerf_posenc_app.data.reading.record import Decoded
@@ -28,16 +30,15 @@ _RIGID_TOLERANCE = 1e-3
 _SHAPE_TOLERANCE = 0.02
 # A pinhole camera of a wider view than this is a mistake of units.
 _WIDEST_DEGREES = 170
+# Files beside those of a format that may say which views are tested.
+_LISTS = (".txt", ".json", ".csv", ".npy")
+_OF_SPLIT = re.compile(r"^(?!transforms).*(?<![a-z])(train|test|val|split)(?![a-z])", re.IGNORECASE)
 # Deviation from square pixels above which a note is printed.
 _SQUARE_TOLERANCE = 0.1
 # Offset of the principal point, as a share of a side, above which a note is printed.
 _FAR_FROM_CENTER = 0.25
 # Farther away, float32 cannot tell a scene's points apart.
 _FARTHEST = 1e5
-# Longer side at which cameras are checked.
-_COARSE_SIDE = 512
-# The same for the check whether cameras see the scene.
-_SIGHT_SIDE = 64
 MAX_VIEWS = 10_000
 """Most views of a scene."""
 
@@ -74,27 +75,6 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Box:
-    """The cube that is brought to [-1, 1]^3.
-
-    Attributes:
-        center: center in units of the file, ``(3,)``.
-        half_size: half the length of an edge.
-        near: distance from the cameras at which the scene begins; None if it is not known.
-    """
-
-    center: npt.NDArray[np.float64]
-    half_size: float
-    near: float | None = None
-
-    def to_box(self, pose: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Bring a pose ``(4, 4)`` to coordinates in which the cube is [-1, 1]^3."""
-        moved = pose.copy()
-        moved[:3, 3] = (pose[:3, 3] - self.center) / self.half_size
-        return moved
-
-
-@dataclass(frozen=True)
 class PosedImages:
     """Description of a folder's images by its format, before any of them is opened.
 
@@ -117,10 +97,12 @@ class Seen:
 
     Attributes:
         orientations: EXIF orientations other than 1, by the name of the file.
+        sizes: sizes of the images, if they differ.
         phrases: what is not used of a file, or used in another way, with the first such file.
     """
 
     orientations: dict[str, int] = field(default_factory=dict)
+    sizes: set[tuple[int, int]] = field(default_factory=set)
     phrases: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, record: Decoded) -> None:
@@ -141,7 +123,7 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
     """
     finder = MaskFinder(folder)
     train, test = (_with_masks(frames, finder) for frames in (found.train, found.test))
-    box, notes = found.box, found.notes
+    notes = found.notes
     if masked := sum(frame.mask is not None for frame in (*train, *test)):
         left_out = "masked pixels are neither fitted nor scored"
         notes = [*notes, f"{masked} views have masks: {left_out}"]
@@ -150,22 +132,22 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
             *notes,
             f"not read: {finder.folders[0].name}/, whose files are not named as the images",
         ]
+    if unread := [path.name for path in sorted(folder.iterdir()) if _is_unread(path, finder)]:
+        how = "masks are read from masks/, and splits from lists in transforms.json"
+        notes = [*notes, f"not read: {listed(unread)}; {how}"]
     if not train or not test:
         raise SceneError(
             f"{folder} has {len(train)} views to fit and {len(test)} to test; it needs 1 of each, "
             "and some 30 for a good fit: add images with their poses"
         )
     seen = Seen()
-    train_views = _load_views(train, box, max_pixels, size, seen)
-    blind = blind_views(train_views, str(folder))
-    test_views = _load_views(test, box, max_pixels, size, seen)
+    train_views, train = _load_views(train, found.box, max_pixels, size, seen)
+    pose_remarks = list(pose_notes(train_views, str(folder)))
+    box, box_notes = fitted_box(train_views, found.box, str(folder))
+    train_views = _placed(train_views, train, box)
+    test_views, test = _load_views(test, box, max_pixels, size, seen)
     cameras = [*train_views.cameras, *test_views.cameras]
-    notes = [*notes, *_remarks(cameras, [*train, *test], seen)]
-    if blind:
-        notes.append(
-            f"{blind} of the {len(train)} views to fit see nothing of the fitted box, "
-            f"{2 * box.half_size:.3g} wide around {np.round(box.center, 3).tolist()}"
-        )
+    notes = [*notes, *_remarks(cameras, [*train, *test], seen), *pose_remarks, *box_notes]
     paths = {frame.path for frame in train}
     if shared := sum(frame.path in paths for frame in test):
         notes = [*notes, f"{shared} of the {len(test)} test views are fitted as well"]
@@ -185,6 +167,13 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
     )
 
 
+def _is_unread(path: Path, finder: MaskFinder) -> bool:
+    """Whether the name of a file or folder says that it holds masks or a split."""
+    if path.is_dir():
+        return "mask" in path.name.lower() and path.absolute() not in finder.folders
+    return path.suffix in _LISTS and bool(_OF_SPLIT.search(path.stem))
+
+
 def _with_masks(frames: Sequence[Frame], finder: MaskFinder) -> list[Frame]:
     """Frames with the masks that lie beside their images, where no file names one."""
     return [
@@ -192,28 +181,38 @@ def _with_masks(frames: Sequence[Frame], finder: MaskFinder) -> list[Frame]:
     ]
 
 
+class _LargerError(Exception):
+    """An image is larger than those before it."""
+
+
 def _load_views(
     frames: Sequence[Frame], box: Box, max_pixels: int, size: int | None, seen: Seen
-) -> Views:
-    """Views of frames; what is odd about their files is added to ``seen``."""
-    shapes = set[tuple[int, int]]()
-    allowance = Allowance(frame.path for frame in frames)
+) -> tuple[Views, list[Frame]]:
+    """Views of frames, and the frames; what is odd about their files is added to ``seen``.
+
+    Images of several sizes are padded on the right and below to a common one, and the padding is
+    masked: pixels stay where the cameras say.
+    """
+    sizes = [(0, 0)] * len(frames)
+    common = 0, 0
     is_seen = False
 
-    def read(i: int) -> Tensor:
+    def decoded(i: int) -> Tensor:
         nonlocal is_seen
         path = frames[i].path
         image, record = stored_pixels(path, max_pixels=max_pixels, allowance=allowance)
         seen.add(path.name, record)
         is_seen |= image.shape[2] == 3 or bool(image[..., 3].numpy().any())
-        shapes.add((image.shape[0], image.shape[1]))
-        if len(shapes) > 1:
-            sizes = ", ".join(f"{width} x {height}" for height, width in sorted(shapes))
-            raise SceneError(
-                f"the images beside {frames[0].path} have several sizes ({sizes}; the first other "
-                f"one is {frames[i].path.name}); bring them to one"
-            )
-        image = _reduced(image, size)
+        sizes[i] = image.shape[1], image.shape[0]
+        return image
+
+    def read(i: int) -> Tensor:
+        nonlocal common
+        image = decoded(i)
+        common = common if any(common) else sizes[i]
+        if sizes[i][0] > common[0] or sizes[i][1] > common[1]:
+            raise _LargerError
+        image = _reduced(_padded(image, common), size)
         if len(frames) * image.nbytes > _MOST_BYTES + _MOST_BYTES_PER_BYTE * allowance.size:
             raise SceneError(
                 f"{len(frames)} views like {frames[i].path} take "
@@ -222,37 +221,77 @@ def _load_views(
             )
         return image
 
-    pixels, is_mapped = stack_images(read, len(frames), frames[0].path)
+    allowance = Allowance(frame.path for frame in frames)
+    try:
+        pixels, is_mapped = stack_images(read, len(frames), frames[0].path)
+    except _LargerError:  # Rare, so that reading all of them again costs less than a scan.
+        allowance = Allowance(frame.path for frame in frames)
+        for i in range(len(frames)):
+            decoded(i)
+        common = max(width for width, _ in sizes), max(height for _, height in sizes)
+        if math.prod(common) > max_pixels:
+            raise SceneError(
+                f"the images beside {frames[0].path} have several sizes; padded to "
+                f"{common[0]} x {common[1]}, each has more than {max_pixels:,} pixels"
+            ) from None
+        allowance = Allowance(frame.path for frame in frames)
+        pixels, is_mapped = stack_images(read, len(frames), frames[0].path)
     if not is_seen:
         where = f"the images beside {frames[0].path}"
         raise SceneError(f"{where} are fully transparent: their alpha is 0 everywhere")
-    (height, width), reduced = shapes.pop(), (pixels.shape[2], pixels.shape[1])
-    cameras = _cameras(frames, (width, height), reduced, seen)
-    masks = read_masks([(f.path, f.mask) for f in frames], (width, height), reduced)
+    reduced = pixels.shape[2], pixels.shape[1]
+    cameras = _cameras(frames, sizes, common, reduced, seen)
+    masks = read_masks([(f.path, f.mask) for f in frames], sizes, common, max(reduced))
+    if len(several := sorted(set(sizes))) > 1:
+        seen.sizes.update(several)
+        # Places are shares of the sides, which padding makes longer.
+        shares = [[*(np.array(own) / common), 1, 1, 1] for own in sizes]
+        frames = [replace(f, points=f.points * s) for f, s in zip(frames, shares, strict=True)]
+    poses = torch.eye(4).expand(len(frames), 4, 4)
+    names = [frame.path.name for frame in frames]
+    views = Views(pixels, cameras, poses, names, is_mapped=is_mapped, masks=masks)
+    return _placed(views, frames, box), list(frames)
+
+
+def _padded(image: Tensor, size: tuple[int, int]) -> Tensor:
+    """An image with black, opaque pixels on the right and below, up to a width and a height."""
+    (height, width), values = image.shape[:2], image.numpy()
+    if (width, height) == size:
+        return image
+    padded = np.zeros((size[1], size[0], image.shape[2]), values.dtype)
+    # What is masked must not make opaque views transparent.
+    padded[..., 3:] = np.iinfo(values.dtype).max if values.dtype.kind == "u" else 1
+    padded[:height, :width] = values
+    return torch.from_numpy(padded)
+
+
+def _placed(views: Views, frames: Sequence[Frame], box: Box) -> Views:
+    """Views of frames, in the coordinates of a box."""
     poses = np.stack([box.to_box(frame.world_from_camera) for frame in frames])
     if not np.abs(poses).max() < _FARTHEST:
         raise SceneError(
             f"a camera of {frames[0].path.parent} is more than {_FARTHEST:g} times the size of the "
             "scene away from it"
         )
-    return Views(
-        pixels,
-        cameras,
-        torch.from_numpy(poses).float(),
-        [frame.path.name for frame in frames],
-        None if box.near is None else box.near / box.half_size,
-        is_mapped,
-        _surface_points(frames, box, masks),
-        masks,
+    return replace(
+        views,
+        world_from_camera=torch.from_numpy(poses).float(),
+        near=None if box.near is None else box.near / box.half_size,
+        points=_surface_points(frames, box, views.masks),
     )
 
 
 def _cameras(
-    frames: Sequence[Frame], size: tuple[int, int], reduced: tuple[int, int], seen: Seen
+    frames: Sequence[Frame],
+    sizes: Sequence[tuple[int, int]],
+    common: tuple[int, int],
+    reduced: tuple[int, int],
+    seen: Seen,
 ) -> list[Camera]:
-    """Cameras of frames whose images have one size, and are reduced to another."""
+    """Cameras of frames whose images are padded to a common size, and are reduced to another."""
     try:
-        cameras = [_camera_of(frame, *size, seen).resized(*reduced) for frame in frames]
+        own = [_camera_of(frame, *size, seen) for frame, size in zip(frames, sizes, strict=True)]
+        cameras = [replace(c, width=common[0], height=common[1]).resized(*reduced) for c in own]
         # Checked here, so that a lens that cannot be inverted is found before any fit.
         for camera in dict.fromkeys(map(coarse, cameras)):
             camera.directions()
@@ -322,6 +361,9 @@ def _remarks(cameras: Sequence[Camera], frames: Sequence[Frame], seen: Seen) -> 
             f"EXIF orientations of {len(seen.orientations)} views are not applied, because "
             "cameras describe the stored pixels"
         )
+    if seen.sizes:
+        sizes = listed([f"{width} x {height}" for width, height in sorted(seen.sizes)])
+        yield f"images have several sizes ({sizes}): smaller ones are padded, and that is masked"
     for phrase, file in seen.phrases.items():
         yield f"{phrase}, as of {file}"
 
@@ -346,12 +388,6 @@ def _surface_points(
     return SurfacePoints(*(part[is_inside] for part in found))
 
 
-def coarse(camera: Camera, side: int = _COARSE_SIDE) -> Camera:
-    """The same camera with few pixels, to look at all of what it sees."""
-    scale = min(1.0, side / max(camera.width, camera.height))
-    return camera.resized(max(1, round(scale * camera.width)), max(1, round(scale * camera.height)))
-
-
 def _reduced(image: Tensor, size: int | None) -> Tensor:
     """Pixels as `Views` holds them, of pixels as stored; colors are averaged by their opacity."""
     if image.is_floating_point() and image.shape[2] == 4:
@@ -359,25 +395,6 @@ def _reduced(image: Tensor, size: int | None) -> Tensor:
     if size is None or max(image.shape[:2]) <= size:
         return image
     return resize_area(premultiplied(image)[None], size)[0]
-
-
-def blind_views(views: Views, folder: str) -> int:
-    """Number of views of which no ray meets the box.
-
-    Raises:
-        SceneError: If these are more than half.
-    """
-    blind = 0
-    for camera, pose in zip(views.cameras, views.world_from_camera, strict=True):
-        near, far = ray_aabb_intersect(*camera_rays(coarse(camera, _SIGHT_SIDE), pose)[:2])
-        blind += not bool((far > near).any())
-    if 2 * blind > len(views):
-        raise SceneError(
-            f"{blind} of the {len(views)} views of {folder} do not look at the scene: their rays "
-            "miss its box; cameras look down their -z axis, with x right and y up, and the box of "
-            "transforms.json is instant-ngp's, around the origin (aabb_scale, scale, offset)"
-        )
-    return blind
 
 
 def require_views(count: int, where: object) -> None:

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc_app.data.errors import SceneError
 from nerf_posenc_app.data.image_files import images_in
+from nerf_posenc_app.data.posed.boxes import Box
 from nerf_posenc_app.data.posed.folders import image_folder, listed
 from nerf_posenc_app.data.posed.frames import (
-    Box,
     Frame,
     PosedImages,
     held_out_note,
@@ -24,6 +24,8 @@ from nerf_posenc_app.data.posed.frames import (
 )
 
 _LARGEST = 1e12
+# Multiple of the median far bound above which a bound is cut.
+_FAR_OUT = 3.0
 
 
 def read_llff(folder: Path) -> PosedImages:
@@ -47,6 +49,7 @@ def read_llff(folder: Path) -> PosedImages:
             f"{file} contains numbers that are not finite or above {_LARGEST:g}, or bounds that "
             "are not above 0"
         )
+    farthest = _FAR_OUT * np.median(rows[:, 16])
     frames, corners = [], []
     for path, row in zip(images, rows, strict=True):
         table = row[:15].reshape(3, 5)
@@ -63,7 +66,8 @@ def read_llff(folder: Path) -> PosedImages:
         where = f"the camera of {file.name}"
         stated = round(width), round(height)
         frames.append(Frame(path, camera.resized, pose, camera_size=stated, where=where))
-        for depth in row[15:]:
+        # One damaged bound would set the scale of the whole scene.
+        for depth in np.minimum(row[15:], farthest):
             for x in (-0.5, 0.5):
                 for y in (-0.5, 0.5):
                     corner = np.array([x * width / focal, y * height / focal, -1.0]) * depth
@@ -71,7 +75,7 @@ def read_llff(folder: Path) -> PosedImages:
     low, high = np.min(corners, axis=0), np.max(corners, axis=0)
     half = float((high - low).max() / 2)
     train, test = split_frames(frames)
-    box = Box((low + high) / 2, half, float(rows[:, 15].min()))
+    box = Box((low + high) / 2, half, float(rows[:, 15].min()), "the far bounds")
     return PosedImages(train, test, box, [held_out_note(len(test))])
 
 

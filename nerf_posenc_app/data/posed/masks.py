@@ -95,37 +95,46 @@ def _key(name: str) -> str:
 
 
 def read_masks(
-    views: Sequence[tuple[Path, Mask | None]], size: tuple[int, int], reduced: tuple[int, int]
+    views: Sequence[tuple[Path, Mask | None]],
+    sizes: Sequence[tuple[int, int]],
+    common: tuple[int, int],
+    longer_side: int,
 ) -> Bool[Tensor, "views height width"] | None:
-    """Pixels of views that are fitted and scored; None if none has a mask.
+    """Pixels of views that are fitted and scored; None if none has a mask or is padded.
 
     A pixel of a reduced image is kept if all of it is.
 
     Args:
         views: image and mask of each view.
-        size: width and height of the images.
-        reduced: width and height that they are reduced to.
+        sizes: width and height of each image.
+        common: width and height that they are padded to on the right and below.
+        longer_side: longer side that they are then reduced to.
 
     Raises:
         SceneError: If some views have no mask, or one cannot be read, is of another size, has
             colors, or leaves nothing.
     """
     without = [image.name for image, mask in views if mask is None]
-    if len(without) == len(views):
+    if len(without) == len(views) and set(sizes) == {common}:
         return None
-    if without:
+    if 0 < len(without) < len(views):
         raise SceneError(
             f"{len(without)} of {len(views)} views have no mask, such as {without[0]}; add them "
             "(white where a view is to be fitted), or remove the others"
         )
-    given = [mask for _, mask in views if mask is not None]
-    allowance = Allowance(mask.path for mask in given)
-    return torch.stack([_read(mask, size, reduced, allowance) for mask in given])
+    allowance = Allowance(mask.path for _, mask in views if mask is not None)
+    masks = []
+    for (_, mask), (width, height) in zip(views, sizes, strict=True):
+        kept = torch.zeros(common[1], common[0], dtype=torch.bool)
+        kept[:height, :width] = mask is None or _read(mask, (width, height), allowance)
+        masks.append(reduced_masks(kept[None], longer_side)[0])
+        if mask is not None and not bool(masks[-1].any()):
+            raise SceneError(f"the mask {mask.path} leaves no pixel of its image")
+    return torch.stack(masks)
 
 
-def _read(
-    mask: Mask, size: tuple[int, int], reduced: tuple[int, int], allowance: Allowance
-) -> Tensor:
+def _read(mask: Mask, size: tuple[int, int], allowance: Allowance) -> Tensor:
+    """Pixels of an image of this size that its mask keeps."""
     name = f"the mask {mask.path}"
     white = read_mask(mask.path, name, is_upright=False, allowance=allowance)
     height, width = white.shape
@@ -134,8 +143,4 @@ def _read(
             f"the mask {mask.path} has {width} x {height} pixels, and its image {size[0]} x "
             f"{size[1]}; bring it to the same size"
         )
-    kept = ~white if mask.leaves_white else white
-    small = reduced_masks(kept[None], max(reduced))[0]
-    if not bool(small.any()):
-        raise SceneError(f"the mask {mask.path} leaves no pixel of its image")
-    return small
+    return ~white if mask.leaves_white else white

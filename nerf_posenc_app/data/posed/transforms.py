@@ -11,6 +11,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ import numpy.typing as npt
 
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc_app.data.errors import SceneError
+from nerf_posenc_app.data.posed.boxes import Box
 from nerf_posenc_app.data.posed.folders import ImageFinder, listed, not_read
 from nerf_posenc_app.data.posed.frames import (
-    Box,
     Frame,
     PosedImages,
     held_out_note,
@@ -56,11 +57,12 @@ _OF_CAMERA = frozenset(
         "p2",
         "camera_model",
         "is_fisheye",
+        "K",
     )
 )
 _READ = _OF_CAMERA.union(
     ("aabb_scale", "scale", "offset", "frames", "test_frames", "file_path", "transform_matrix"),
-    ("mask_path",),
+    ("mask_path", "camera_convention"),
     ("train_filenames", "val_filenames", "test_filenames"),
 )
 # Tolerance between two statements of the same field of view.
@@ -93,7 +95,8 @@ def read_transforms(folder: Path, name: str) -> PosedImages:
     # NeRF's own scenes have no cube of instant-ngp's.
     has_box = name == "transforms.json" or not meta.keys().isdisjoint(_OF_BOX)
     box = _box(meta, name) if has_box else Box(np.zeros(3), _BLENDER_HALF_SIZE)
-    return PosedImages(train, test, box, notes)
+    source = f"aabb_scale, scale and offset of {name} place it"
+    return PosedImages(train, test, replace(box, source=source), notes)
 
 
 def _angle_notes(meta: dict[str, Any], name: str) -> list[str]:
@@ -175,15 +178,15 @@ def _frames(finder: ImageFinder, name: str, meta: dict[str, Any], entries: Any) 
         raise SceneError(f"{file} has an empty list of frames; each posed image needs an entry")
     require_views(len(entries), file)
     frames = []
-    shared = {key: meta[key] for key in _OF_CAMERA if meta.get(key) is not None}
+    shared = keys_of_camera(meta, str(file))
     for i, entry in enumerate(entries):
         where = f"{file}: frame {i}"
         if not isinstance(entry, dict) or not isinstance(entry.get("file_path"), str):
             raise SceneError(f"{where} has no file_path")
-        pose = rigid_matrix(entry.get("transform_matrix"), where)
+        pose = pose_of({**meta, **entry}, where)
         path = finder.find(entry["file_path"])
         if path is not None:
-            camera_values = {key: entry[key] for key in _OF_CAMERA if entry.get(key) is not None}
+            camera_values = keys_of_camera(entry, where)
             # A frame's field of view replaces the common one, in whichever form it is given.
             is_own = not camera_values.keys().isdisjoint(("fl_x", "camera_angle_x"))
             others = {k: v for k, v in shared.items() if not (is_own and k in _OF_ANGLE)}
@@ -196,6 +199,26 @@ def _frames(finder: ImageFinder, name: str, meta: dict[str, Any], entries: Any) 
             f"{finder.nothing_found()}"
         )
     return frames
+
+
+def keys_of_camera(values: dict[str, Any], where: str) -> dict[str, Any]:
+    """Values that describe a camera, of all of a frame or a file.
+
+    Those of OpenCV's camera matrix ``K`` stand in for ``fl_x``, ``fl_y``, ``cx`` and ``cy``.
+
+    Raises:
+        SceneError: If K is no such matrix.
+    """
+    found = {key: values[key] for key in _OF_CAMERA if values.get(key) is not None}
+    if (matrix := found.pop("K", None)) is None:
+        return found
+    try:
+        (fx, skew, cx), (zero, fy, cy) = (row[:3] for row in matrix[:2])
+    except (TypeError, ValueError):
+        raise SceneError(f"{where}: K must be a matrix of 3 x 3 numbers; got {matrix!r}") from None
+    if skew or zero:
+        raise SceneError(f"{where}: a K with skew is not supported; got {matrix[:2]!r}")
+    return {"fl_x": fx, "fl_y": fy, "cx": cx, "cy": cy, **found}
 
 
 def _named_mask(finder: ImageFinder, name: Any, where: str) -> Mask | None:
@@ -234,7 +257,7 @@ def camera_from_meta(
     bend = [_number(meta.get(name, 0), name, where) for name in ("k1", "k2", "p1", "p2")]
     distortion = (bend[0], bend[1], bend[2], bend[3])
     if "fl_x" not in meta and "camera_angle_x" not in meta:
-        raise SceneError(f"{where} has neither fl_x nor camera_angle_x")
+        raise SceneError(f"{where} has neither fl_x nor camera_angle_x nor K")
     numbers = {k: _number(meta[k], k, where) for k in _INTRINSICS if k in meta}
     stated = round(numbers.get("w", 0)), round(numbers.get("h", 0))
 
@@ -293,7 +316,29 @@ def _number(value: Any, name: str, where: object) -> float:
     return float(value)
 
 
-def rigid_matrix(value: Any, where: str) -> npt.NDArray[np.float64]:
+def pose_of(values: dict[str, Any], where: str) -> npt.NDArray[np.float64]:
+    """Pose of a frame, ``(4, 4)``, with axes that are turned to OpenGL's.
+
+    Args:
+        values: keys of the frame and of its file. ``camera_convention`` is that of MapAnything.
+        where: file and frame, for messages.
+
+    Raises:
+        SceneError: If the matrix is not rigid, or the convention is none of OpenGL and OpenCV.
+    """
+    pose = _rigid_matrix(values.get("transform_matrix"), where)
+    convention = values.get("camera_convention", "opengl")
+    if convention not in ("opengl", "opencv"):
+        raise SceneError(
+            f"{where}: camera_convention must be opengl (y up, looking down -z) or opencv (y down, "
+            f"looking along z); got {convention!r}"
+        )
+    if convention == "opencv":
+        pose[:3, 1:3] *= -1
+    return pose
+
+
+def _rigid_matrix(value: Any, where: str) -> npt.NDArray[np.float64]:
     """Check a pose, 3 x 4 or 4 x 4 numbers, and return it as ``(4, 4)``.
 
     Raises:

@@ -68,6 +68,11 @@ _TURNTABLE = 60
 
 # Default number of training steps on a CPU, and that of --field auto.
 _SHORT, _LONG = 700, 3000
+# Advice for scenes of files, whose poses and boxes are more often wrong than the training.
+_CHECK_FIRST = (
+    "Check the cameras first: their axes, positions and the box of the scene (in transforms.json: "
+    "camera_convention, aabb_scale, scale and offset). "
+)
 # Options that describe a field, under the same names.
 _FIELD_OPTIONS = {field.name for field in fields(FieldOptions)} - {"encoding"}
 
@@ -344,7 +349,8 @@ class ViewsKind(Kind[ViewsConfig]):
             Scored(test.over(view, gray), None if test.masks is None else test.masks[view])
             for view in range(len(test))
         )
-        yield from doubts_of_flat_fits(results, flat, config, data="scene")
+        first = _CHECK_FIRST if Path(self.source).is_dir() else ""
+        yield from doubts_of_flat_fits(results, flat, config, data="scene", first=first)
 
     @classmethod
     def render(

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 import struct
 from collections.abc import Callable
@@ -13,9 +14,14 @@ import pytest
 import torch
 from PIL import Image
 
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.rays import camera_rays
 from nerf_posenc.radiance.views import Scene
 from nerf_posenc_app.data import SceneError, open_image, open_scene
+from nerf_posenc_app.data.formulas.quadrature import look_at_origin
 from nerf_posenc_app.data.image_files import images_in
+from nerf_posenc_app.data.posed.boxes import Box
+from nerf_posenc_app.data.posed.frames import Frame, PosedImages, load_scene
 from tests.app.data.test_scenes import POSE, write_blender
 from tests.optional import needs
 
@@ -205,6 +211,174 @@ def test_views_that_see_nothing_of_the_box_are_counted(tmp_path: Path) -> None:
     )
 
 
+def capture(folder: Path, count: int = 24, **changes: Any) -> None:
+    """Views around the origin, in transforms.json; ``frame_3`` of changes is a distance."""
+    write_views(folder, count)
+    poses = [look_at_origin(2 * np.pi * i / count, 0.4, 4.0) for i in range(count)]
+    distances = {f"frame_{i}": changes.pop(f"frame_{i}", 1.0) for i in range(count)}
+    for pose, times in zip(poses, distances.values(), strict=True):
+        pose[:3, 3] *= times
+    for i, pose in enumerate(poses):
+        changes[f"frame_{i}"] = {"transform_matrix": pose.tolist()}
+    write_meta(folder, count, **changes)
+
+
+def test_views_that_lie_far_out_are_named(tmp_path: Path) -> None:
+    capture(tmp_path / "good")
+    assert "as far" not in said(open_scene(str(tmp_path / "good")))
+    capture(tmp_path / "far", frame_3=20.0)
+    found = said(open_scene(str(tmp_path / "far")))
+    assert "1 of the 21 views to fit are up to 20 times as far" in found
+    assert "as most: 003.png;" in found
+
+
+def test_one_far_bound_does_not_set_the_scale_of_an_llff_scene(tmp_path: Path) -> None:
+    write_views(tmp_path)
+    llff(tmp_path)
+    good = open_scene(str(tmp_path))
+    rows = np.load(tmp_path / "poses_bounds.npy")
+    rows[4, 16] = 1e4
+    np.save(tmp_path / "poses_bounds.npy", rows)
+    assert open_scene(str(tmp_path)).scale < 4 * good.scale
+
+
+def ball_capture(
+    folder: Path, scale: float = 1.0, center: tuple[float, ...] = (0, 0, 0), **changes: Any
+) -> None:
+    """A ball of radius 1 before a transparent background, seen from a distance of 4."""
+    (folder / "images").mkdir(parents=True)
+    camera = Camera.from_angle(32, 32, 0.8)
+    for i in range(16):
+        pose = look_at_origin(np.pi * i / 8, (0.2, 0.9, -0.6)[i % 3], 4.0)
+        rays = camera_rays(camera, pose.float())
+        across = torch.linalg.cross(rays.origins, rays.directions).norm(dim=-1)
+        rgba = np.full((32, 32, 4), 200, np.uint8)
+        rgba[..., 3] = 255 * (across < 1).reshape(32, 32).numpy()
+        Image.fromarray(rgba).save(folder / f"images/{i:03}.png")
+        pose[:3, 3] = scale * pose[:3, 3] + torch.tensor(center)
+        changes[f"frame_{i}"] = {"transform_matrix": pose.tolist()}
+    write_meta(folder, 16, **{"fl_x": camera.fx, "w": 32, "h": 32} | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"aabb_scale": 16}, "the object takes 0.0.* of the width of the scene's box, 48.5 wide"),
+        ({"scale": 10.0}, r"\d\d% of the rays of opaque pixels miss .* 3.03 wide"),
+        ({"center": (40.0, 0.0, 0.0)}, "100% of the rays of opaque pixels miss"),
+    ],
+    ids=["aabb_scale", "lengths", "beside"],
+)
+def test_the_box_of_an_object_follows_its_views(
+    tmp_path: Path, changes: dict[str, Any], reason: str
+) -> None:
+    ball_capture(tmp_path, **changes)
+    scene, scale = open_scene(str(tmp_path)), changes.get("scale", 1.0)
+    assert scale < scene.scale < 1.4 * scale
+    center = torch.tensor(changes.get("center", (0.0, 0.0, 0.0)))
+    assert float((torch.tensor(scene.center) - center).norm()) < 0.3 * scale
+    assert re.search(f"cube around the object.*{reason}.*aabb_scale, scale and offset", said(scene))
+
+
+def test_a_box_that_an_object_fills_is_that_of_the_file(tmp_path: Path) -> None:
+    ball_capture(tmp_path)
+    scene = open_scene(str(tmp_path))
+    assert scene.scale == pytest.approx(0.5 / 0.33)
+    assert scene.center == (0, 0, 0)
+    assert "box" not in said(scene)
+
+
+def test_opaque_views_need_no_box(tmp_path: Path) -> None:
+    capture(tmp_path)
+    near = open_scene(str(tmp_path))
+    meta = json.loads((tmp_path / "transforms.json").read_text())
+    for frame in meta["frames"]:
+        for row, moved in zip(frame["transform_matrix"], (90, 40, 20), strict=False):
+            row[3] += moved
+    (tmp_path / "transforms.json").write_text(json.dumps(meta))
+    far = open_scene(str(tmp_path))
+    assert "the fitted box is the cube around the cameras, 8 wide" in said(far)
+    assert far.center == pytest.approx((90, 40, 20), abs=1e-3)
+    torch.testing.assert_close(
+        far.train.world_from_camera[:, :3, 3] * far.scale,
+        near.train.world_from_camera[:, :3, 3] * near.scale,
+        atol=1e-3,
+        rtol=0,
+    )
+
+
+def turn_axes(folder: Path) -> None:
+    meta = json.loads((folder / "transforms.json").read_text())
+    for frame in meta["frames"]:
+        turned = np.array(frame["transform_matrix"]) @ np.diag([1.0, -1.0, -1.0, 1.0])
+        frame["transform_matrix"] = turned.tolist()
+    (folder / "transforms.json").write_text(json.dumps(meta))
+
+
+@pytest.mark.parametrize("write", [capture, ball_capture])
+def test_axes_of_opencv_are_found_out_and_turned(
+    tmp_path: Path, write: Callable[..., None]
+) -> None:
+    write(tmp_path / "gl", aabb_scale=16)
+    write(tmp_path / "cv", aabb_scale=16)
+    turn_axes(tmp_path / "cv")
+    message = 'meet behind the cameras.*set "camera_convention": "opencv"'
+    if write is ball_capture:
+        with pytest.raises(SceneError, match=message):
+            open_scene(str(tmp_path / "cv"))
+    else:
+        assert re.search(message, said(open_scene(str(tmp_path / "cv"))))
+    write(tmp_path / "named", aabb_scale=16, camera_convention="opencv")
+    turn_axes(tmp_path / "named")
+    named, expected = (open_scene(str(tmp_path / name)) for name in ("named", "gl"))
+    assert torch.equal(named.train.world_from_camera, expected.train.world_from_camera)
+    assert named.notes == expected.notes
+    assert "behind" not in said(expected)
+
+
+def test_an_unknown_convention_of_axes_is_refused(tmp_path: Path) -> None:
+    capture(tmp_path, camera_convention="mitsuba")
+    with pytest.raises(SceneError, match=r"camera_convention must be opengl .* got 'mitsuba'"):
+        open_scene(str(tmp_path))
+
+
+def test_images_of_several_sizes_are_padded_and_the_padding_is_masked(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    sizes = [(8, 6) if i % 4 else (6, 8) for i in range(9)]
+    arrays = [np.roll(RGB if w == 8 else RGB.swapaxes(0, 1), i) for i, (w, _) in enumerate(sizes)]
+    frames, poses = [], [look_at_origin(0.7 * i, 0.4, 4.0).double().numpy() for i in range(9)]
+    for i, (width, height) in enumerate(sizes):
+        path = tmp_path / f"images/{i:03}.png"
+        Image.fromarray(arrays[i]).save(path)
+        # A point at a quarter of the width and half of the height of each image.
+        camera = Camera(width, height, 9, 9, width / 2, height / 2)
+        points = np.array([[0.25, 0.5, 0, 0, 0]])
+        frames.append(Frame(path, camera.resized, poses[i], points, sizes[i]))
+    found = PosedImages(frames[1:], frames[:1], Box(np.zeros(3), 2.0), [])
+    scene = load_scene(tmp_path, found, max_pixels=10_000, size=None)
+    assert "several sizes (6 x 8, 8 x 6): smaller ones are padded" in said(scene)
+    train = scene.train
+    assert train.is_opaque
+    assert train.size == (8, 8)
+    assert train.masks is not None
+    assert train.points is not None
+    for i, (width, height) in enumerate(sizes[1:]):
+        assert torch.equal(train.pixels[i, :height, :width], torch.from_numpy(arrays[i + 1]))
+        assert train.masks[i].sum() == train.masks[i, :height, :width].sum() == 48
+        own = Camera(width, height, 9, 9, width / 2, height / 2).directions()
+        torch.testing.assert_close(train.cameras[i].directions()[:height, :width], own)
+        assert (8 * train.points.place[i]).tolist() == [width / 4, height / 2]
+
+
+def test_images_that_cannot_be_padded_to_a_common_size_are_refused(tmp_path: Path) -> None:
+    write_views(tmp_path)
+    for number, shape in ((3, (400, 2)), (6, (2, 300))):
+        Image.new("RGB", shape).save(tmp_path / f"images/{number:03}.png")
+    write_meta(tmp_path)
+    with pytest.raises(SceneError, match="padded to 400 x 300, each has more than 10,000 pixels"):
+        open_scene(str(tmp_path), max_pixels=10_000)
+
+
 def test_paths_of_another_machine_and_models_without_a_folder_are_found(tmp_path: Path) -> None:
     write_views(tmp_path)
     write_meta(tmp_path, name="/home/me/capture/images/{:03}.png")
@@ -323,6 +497,35 @@ def test_images_are_found_under_the_names_that_they_have_now(
         assert len(open_scene(str(colmap_home)).train) == 7
 
 
+@pytest.mark.parametrize(
+    "name", ["images/{:03}.png", "../slike\\{:03}.png", "/home/me/shots/{:03}.png", "{:03}.png"]
+)
+def test_images_are_found_in_the_only_folder_that_has_them(tmp_path: Path, name: str) -> None:
+    write_views(tmp_path)
+    (tmp_path / "images").rename(tmp_path / "My Photos")
+    shutil.copytree(tmp_path / "My Photos", tmp_path / "depths")
+    write_meta(tmp_path, name=name)
+    scene = open_scene(str(tmp_path))
+    assert "9 images have other names" in said(scene)
+    assert f"as My Photos/000.png for {name.format(0)}" in said(scene)
+    shutil.copytree(tmp_path / "My Photos", tmp_path / "Edited Photos")
+    with pytest.raises(SceneError, match=r"none of their images|outside itself"):
+        open_scene(str(tmp_path))
+
+
+def test_images_that_are_missing_are_not_those_of_another_folder(tmp_path: Path) -> None:
+    write_blender(tmp_path)
+    (tmp_path / "train/r_1.png").unlink()
+    assert len(open_scene(str(tmp_path)).train) == 2
+    shutil.rmtree(tmp_path / "train")
+    with pytest.raises(SceneError, match="none of their images exists"):
+        open_scene(str(tmp_path))
+    write_views(tmp_path / "masked")
+    write_meta(tmp_path / "masked", mask_path="masks/000.png")
+    with pytest.raises(SceneError, match=r"there is no mask masks/000\.png"):
+        open_scene(str(tmp_path / "masked"))
+
+
 def test_the_first_image_that_was_looked_for_is_named_with_what_lies_there(tmp_path: Path) -> None:
     write_views(tmp_path)
     for make in (
@@ -394,6 +597,41 @@ def test_json_with_marks_comments_and_wide_characters_is_read(tmp_path: Path, ho
     else:
         file.write_text(text, encoding=how)
     assert len(open_scene(str(tmp_path)).train) == 7
+
+
+def test_cameras_may_be_matrices(tmp_path: Path) -> None:
+    write_views(tmp_path)
+    matrix = [[11.0, 0, 4.5], [0, 12.0, 2.5], [0, 0, 1]]
+    write_meta(tmp_path, frame_1={"K": matrix})
+    one, other = open_scene(str(tmp_path)).train.cameras[:2]
+    assert (one.fx, one.fy, one.cx, one.cy) == (11, 12, 4.5, 2.5)
+    assert other.fx == 9
+    write_meta(tmp_path, frame_1={"K": [11.0, 12.0]})
+    with pytest.raises(SceneError, match="frame 1: K must be a matrix of 3 x 3 numbers"):
+        open_scene(str(tmp_path))
+
+
+def test_a_file_that_cannot_be_read_is_named_with_what_lies_beside_it(tmp_path: Path) -> None:
+    write_views(tmp_path)
+    write_meta(tmp_path)
+    llff(tmp_path)
+    file = tmp_path / "transforms.json"
+    file.write_text(file.read_text()[:-20])
+    message = (
+        r"cannot read .*transforms\.json.*to read poses_bounds\.npy instead, remove transforms"
+    )
+    with pytest.raises(SceneError, match=message):
+        open_scene(str(tmp_path))
+
+
+def test_masks_and_splits_that_are_not_read_are_named(tmp_path: Path) -> None:
+    write_views(tmp_path)
+    write_meta(tmp_path)
+    (tmp_path / "latest.txt").touch()
+    assert "not read" not in said(open_scene(str(tmp_path)))
+    (tmp_path / "images_mask").mkdir()
+    (tmp_path / "test_img_id.txt").touch()
+    assert "not read: images_mask, test_img_id.txt; masks" in said(open_scene(str(tmp_path)))
 
 
 def test_hidden_files_are_no_images(tmp_path: Path) -> None:

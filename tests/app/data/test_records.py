@@ -186,6 +186,16 @@ def test_masks_have_one_rule_and_transparency_is_refused() -> None:
         read_mask(Path("m.png"), "m.png")
 
 
+def test_a_mask_in_jpeg_is_black_and_white() -> None:
+    kept = np.zeros((48, 64), bool)
+    kept[10:37, 9:51] = True
+    values = np.stack([255 * kept] * 3, -1).astype(np.uint8)
+    values[kept.nonzero()] -= np.array([0, 5, 9], np.uint8)
+    iio.imwrite("m.jpg", values, quality=60)
+    assert not (iio.imread("m.jpg") == iio.imread("m.jpg")[..., :1]).all()
+    assert torch.equal(read_mask(Path("m.jpg"), "m"), torch.from_numpy(kept))
+
+
 def test_views_keep_their_opacity_and_light_is_encoded() -> None:
     rgba = np.concatenate([LIGHT / 6, np.full((6, 8, 1), 0.5, np.float32)], -1)
     pixels, found = stored_pixels(exr({"RGBA": rgba}))

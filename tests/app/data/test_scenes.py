@@ -278,10 +278,6 @@ def broken_folders() -> dict[str, Any]:
         entry = {"file_path": "./train/r_0", "transform_matrix": POSE, **changes}
         return lambda folder: write_blender(folder, frames=[entry])
 
-    def sizes(folder: Path) -> None:
-        write_blender(folder)
-        Image.new("RGB", (5, 5)).save(folder / "train/r_1.png")
-
     def damaged(folder: Path) -> None:
         write_blender(folder)
         (folder / "train/r_1.png").write_text("no image")
@@ -310,7 +306,6 @@ def broken_folders() -> dict[str, Any]:
         "no path": (frame(file_path=3), "no file_path"),
         "a path that leaves": (frame(file_path="../../etc/passwd"), "outside itself"),
         "no image there": (frame(file_path="./train/none"), "none of their images"),
-        "several sizes": (sizes, "several sizes"),
         "a damaged image": (damaged, "damaged"),
         "fisheye": (meta(is_fisheye=True), "fisheye"),
         "k5": (meta(k5=0.1), "a lens with k5"),

@@ -117,7 +117,7 @@ def test_no_name_in_a_file_leads_out_of_a_scene(tmp_path: Path) -> None:
     (folder / "images").rename(tmp_path / "images")
     file = folder / "transforms.json"
     file.write_text(file.read_text().replace("images/", "../images/"))
-    with pytest.raises(SceneError, match="names a file outside itself, which is refused"):
+    with pytest.raises(SceneError, match="names a file outside itself, which is not read"):
         open_scene(str(folder))
 
 
