@@ -61,7 +61,7 @@ class FourierSeriesRotaryEncoder(Rotation):
         require_counts(dim=dim, num_heads=num_heads, trained_length=trained_length)
         if dim % 2:
             raise ValueError(f"dim must be even; got {dim}")
-        bands = geometric_bands(dim, base=base)
+        bands = geometric_bands(dim // 2, base=base)
         bands = bands[bands >= 2 * math.pi / trained_length]
         if len(bands) == 0 or dim < 4:
             raise ValueError(
@@ -85,7 +85,7 @@ class FourierSeriesRotaryEncoder(Rotation):
     @property
     def frequency_bands(self) -> Float[Tensor, "num_bands 1"]:
         """Bands of the series, rad per position."""
-        return self.sincos.bands
+        return self.sincos.frequencies
 
     def forward(
         self, positions: Num[Tensor, "*batch length"]

@@ -66,14 +66,14 @@ class PoPEEncoder(Encoder):
         self.num_heads = num_heads
         self.base = base
         make = functools.partial(SinCos, 1, layout="kpa", phases=("cos", "sin"))
-        self.sincos = make(geometric_bands(2 * dim, base=base))
+        self.sincos = make(geometric_bands(dim, base=base))
         self.phase_sincos = make([1.0])
         self.phases = nn.Parameter(torch.zeros(num_heads, dim))
 
     @property
     def frequency_bands(self) -> Float[Tensor, "dim 1"]:
         """Band of each feature, rad per unit of position."""
-        return self.sincos.bands
+        return self.sincos.frequencies
 
     def forward(self, positions: Num[Tensor, "*batch"]) -> Float[Tensor, "*batch twice_dim"]:
         """Cosine and sine of each band's angle in turn, as queries have them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -11,6 +12,23 @@ from nerf_posenc.core.checks import require_coordinates, require_counts
 
 if TYPE_CHECKING:
     from jaxtyping import Float
+
+# Arguments and methods of encoders that other libraries' arguments stand for, the first that an
+# encoder has.
+_SYNONYMS = {
+    "bands": ("num_bands", "frequencies"),
+    "degree": ("num_levels", "num_degrees"),
+    "log2_hashmap_size": ("log2_table_size",),
+    "max_freq_exp": ("max_octave",),
+    "max_len": ("max_length", "table"),
+    "max_res": ("max_resolution",),
+    "min_freq_exp": ("min_octave",),
+    "num_frequencies": ("num_bands", "num_features"),
+    "per_level_scale": ("growth",),
+    "scale": ("sigma", "span"),
+    "temperature": ("base",),
+    "theta": ("base",),
+}
 
 
 class Encoder(nn.Module):
@@ -34,6 +52,12 @@ class Encoder(nn.Module):
     """Modules inside that ``extra_repr`` describes."""
 
     _device_tracker: Tensor
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Name the encoder's own argument where another library's is given."""
+        for name in kwargs.keys() & _SYNONYMS.keys():
+            _require_own(cls, name, kwargs[name])
+        return super().__new__(cls)
 
     def __init__(self, in_dim: int, out_dim: int) -> None:
         super().__init__()
@@ -127,6 +151,20 @@ class Encoder(nn.Module):
             if isinstance(value, Tensor) and own is not None:
                 state_dict[prefix + name] = value.to(own.dtype)
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+
+def _require_own(cls: type[Encoder], name: str, value: object) -> None:
+    """Refuse an argument that only other libraries have, with the word for it here."""
+    inits = [vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base)]
+    known = {parameter for init in inits for parameter in inspect.signature(init).parameters}
+    if name in known:
+        return
+    number = repr(value) if isinstance(value, int | float) else ""
+    hints = [f"give {word}={number}" for word in _SYNONYMS[name] if word in known]
+    hints += [f"call {word}({number})" for word in _SYNONYMS[name] if callable(vars(cls).get(word))]
+    # Of bands, a number is a count, and all else a list.
+    hint = hints[-1 if name == "bands" and not number else 0] if hints else "there is none like it"
+    raise TypeError(f"{cls.__name__} got an unexpected keyword argument {name!r}; {hint}")
 
 
 class Identity(Encoder):

@@ -74,7 +74,7 @@ def sine_of_fraction(
 
 def sincos(
     x: Num[Tensor, "*batch in_dim"],
-    bands: Float[Tensor, "num_bands *axes"],
+    frequencies: Float[Tensor, "num_bands *axes"],
     *,
     layout: str = "akp",
     phases: Phases = ("sin", "cos"),
@@ -94,7 +94,7 @@ def sincos(
     Args:
         x: coordinates, floating point of any range, or integer positions. Half-precision
             values are taken as they are and computed on in float32.
-        bands: rad per unit of the coordinate, ``(num_bands,)`` for all axes or
+        frequencies: bands in rad per unit of the coordinate, ``(num_bands,)`` for all axes or
             ``(num_bands, in_dim)``; give float64, since they are taken at their exact value.
         layout: nesting of the columns, outermost first; one of ``LAYOUTS``.
         phases: order of sine and cosine.
@@ -113,7 +113,7 @@ def sincos(
         >>> sincos(torch.tensor([[0.5]]), octave_bands(2)).round(decimals=4)
         tensor([[ 1., -0., -0., -1.]])
     """
-    table = SinCos(x.shape[-1], bands, layout=layout, phases=phases).to(x.device)
+    table = SinCos(x.shape[-1], frequencies, layout=layout, phases=phases).to(x.device)
     features: Tensor = table(x, weight=weight, variance=variance)
     return features
 
@@ -126,8 +126,8 @@ class SinCos(Encoder):
 
     Args:
         in_dim: number of coordinates, 1 or more.
-        bands: rad per unit, ``(num_bands,)`` or ``(num_bands, in_dim)``; numbers in a list will
-            do.
+        frequencies: bands in rad per unit, ``(num_bands,)`` or ``(num_bands, in_dim)``; numbers
+            in a list will do.
         layout: nesting of the columns, outermost first; one of ``LAYOUTS``.
         phases: ``("sin", "cos")`` or ``("cos", "sin")``.
         raw_side: side of the features on which ``forward`` puts the columns of ``raw``.
@@ -151,19 +151,19 @@ class SinCos(Encoder):
     def __init__(
         self,
         in_dim: int,
-        bands: Float[Tensor, "num_bands *axes"] | Sequence[float],
+        frequencies: Float[Tensor, "num_bands *axes"] | Sequence[float],
         *,
         layout: str = "akp",
         phases: Phases = ("sin", "cos"),
         raw_side: Literal["front", "back"] = "front",
     ) -> None:
-        bands = torch.as_tensor(bands, dtype=torch.float64, device="cpu").detach()
+        bands = torch.as_tensor(frequencies, dtype=torch.float64, device="cpu").detach()
         require_counts(in_dim=in_dim)
         require_layout(layout, phases)
         require_bands(bands, in_dim)
         super().__init__(in_dim, 2 * len(bands) * in_dim)
         self.num_bands = len(bands)
-        self.bands = bands if bands.ndim == 2 else bands[:, None].expand(-1, in_dim)
+        self.frequencies = bands if bands.ndim == 2 else bands[:, None].expand(-1, in_dim)
         self.layout = layout
         self.phases = phases
         self.raw_side = raw_side
@@ -180,8 +180,8 @@ class SinCos(Encoder):
     def _register_bands(self) -> None:
         """Hold the bands in rad and in cycles per unit, and whether they are exact in float32."""
         # (k, a), or (k, 1) if all axes have the same bands; transposed for (n, a, k).
-        self._is_shared = is_shared = bool((self.bands == self.bands[:, :1]).all())
-        omega = self.bands[:, :1] if is_shared else self.bands
+        self._is_shared = is_shared = bool((self.frequencies == self.frequencies[:, :1]).all())
+        omega = self.frequencies[:, :1] if is_shared else self.frequencies
         omega = omega if self._band_dim == 1 else omega.T
         cycles = omega / RADIANS_PER_CYCLE
         self._is_by_band = self.layout == "kpa" and is_shared and self.in_dim > 1
@@ -408,9 +408,11 @@ class SinCos(Encoder):
 
     def convention(self) -> str:
         """Describe bands, layout and phases, for an encoder's ``repr``."""
-        is_shared = not self.bands.is_meta and bool((self.bands == self.bands[:, :1]).all())
-        bands = self.bands[:, :1] if is_shared else self.bands
-        return f"bands={format_values(bands)}, layout={self.layout!r}, phases={self.phases!r}"
+        is_shared = not self.frequencies.is_meta and bool(
+            (self.frequencies == self.frequencies[:, :1]).all()
+        )
+        bands = self.frequencies[:, :1] if is_shared else self.frequencies
+        return f"frequencies={format_values(bands)}, layout={self.layout!r}, phases={self.phases!r}"
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
@@ -424,16 +426,16 @@ class TrainableSinCos(SinCos):
     derivatives reach them and the coordinates alike, of any order.
     """
 
-    uncast = ("bands",)
+    uncast = ("frequencies",)
 
-    bands: Tensor
+    frequencies: Tensor
 
     def _register_bands(self) -> None:
         self.is_exact = self.is_exact_in_radians = self._is_by_band = self._is_unit = False
         self.row = None
         device = torch.get_default_device()
         dtype = torch.promote_types(torch.get_default_dtype(), torch.float32)
-        self.bands = nn.Parameter(self.bands.to(device, dtype, copy=True))
+        self.frequencies = nn.Parameter(self.frequencies.to(device, dtype, copy=True))
 
     def evaluated(
         self, x: Tensor, dtype: torch.dtype, basis: Tensor | None = None, raw: Tensor | None = None
@@ -443,7 +445,7 @@ class TrainableSinCos(SinCos):
 
     @property
     def _omega(self) -> Tensor:  # type: ignore[override]
-        omega = _in_float64(self.bands)
+        omega = _in_float64(self.frequencies)
         return omega if self._band_dim == 1 else omega.T
 
     @property

@@ -18,7 +18,7 @@ from nerf_posenc.core.checks import (
     require_not_negative,
     require_tensor,
 )
-from nerf_posenc.core.columns import IncludeInput, Phase, Phases, column_labels
+from nerf_posenc.core.columns import IncludeInput, Phase, Phases, column_labels, raw_side
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.core.filters import Filter, filtered
 from nerf_posenc.core.sinusoids import SinCos, TrainableSinCos
@@ -45,11 +45,12 @@ class FourierEncoder(Encoder):
 
     Args:
         in_dim: number of coordinates, 1 or more.
-        num_bands: number of frequency bands L, 0 or more, or one number per axis. 0 bands
-            without the raw input would leave no column and are refused.
-        bands: other bands instead of doubling ones: rad per unit of the coordinate,
-            float64, ``(num_bands,)`` or ``(num_bands, num_axes)``. ``num_bands``,
-            ``min_octave`` and ``base`` are then not used.
+        num_bands: number of frequency bands L, 0 or more, or one number per axis; None is 10.
+            0 bands without the raw input would leave no column and are refused.
+        frequencies: angular frequencies of the bands, instead of ``num_bands`` doubling ones:
+            rad per unit of the coordinate, float64, ``(num_bands,)`` or
+            ``(num_bands, num_axes)``. ``min_octave`` and ``base`` are then not used. The property
+            ``frequency_bands`` has them; ``frequencies`` repeats them for each column.
         min_octave: octave of the first band.
         max_octave: octave of the last band, with the others at equal ratios between them; None
             is one octave from each band to the next.
@@ -64,8 +65,8 @@ class FourierEncoder(Encoder):
             place of the axes (mip-NeRF 360's lifted basis:
             [icosahedron_basis][nerf_posenc.encoders.icosahedron_basis]). It is a constant.
         trainable: train the bands from these values on, as PINNs and tabular models do (Gorishniy
-            et al. 2022, arXiv:2203.05556). They are ``sincos.bands`` in the ``state_dict``, in
-            float32, and no cast reaches them.
+            et al. 2022, arXiv:2203.05556). They are ``sincos.frequencies`` in the
+            ``state_dict``, in float32, and no cast reaches them.
         out_dtype: type of the features; None is that of the coordinates. ``torch.bfloat16`` before
             layers in bfloat16: the coordinates stay in float32.
 
@@ -91,9 +92,9 @@ class FourierEncoder(Encoder):
     def __init__(
         self,
         in_dim: int,
-        num_bands: int | Sequence[int] = 10,
+        num_bands: int | Sequence[int] | None = None,
         *,
-        bands: Float[Tensor, "num_bands *axes"] | Sequence[float] | None = None,
+        frequencies: Float[Tensor, "num_bands *axes"] | Sequence[float] | None = None,
         min_octave: int | float = 0,
         max_octave: int | float | None = None,
         base: float = math.pi,
@@ -104,20 +105,24 @@ class FourierEncoder(Encoder):
         trainable: bool = False,
         out_dtype: torch.dtype | None = None,
     ) -> None:
-        # True, as in nerf-pytorch and nerfstudio, on the same side as there.
-        if isinstance(include_input, bool):
-            include_input = "front" if include_input else None
+        if include_input != "each":
+            include_input = raw_side(include_input)
         _require_arguments(in_dim, include_input, basis, layout, phases)
         num_axes = in_dim if basis is None else len(basis)
-        counts = _counts(num_bands, num_axes)
+        counts = _counts(10 if num_bands is None else num_bands, num_axes)
         octaves = None
-        if bands is None:
+        if frequencies is None:
             octaves = _octaves_in_repr(max(counts), min_octave, max_octave, base)
             bands = octave_bands(
                 max(counts), min_octave=min_octave, max_octave=max_octave, base=base
             )
+        elif num_bands is not None:
+            raise ValueError(
+                f"give num_bands or frequencies, not both; got {num_bands} and {len(frequencies)} "
+                "frequencies"
+            )
         else:
-            bands = torch.as_tensor(bands, dtype=torch.float64, device="cpu").detach()
+            bands = torch.as_tensor(frequencies, dtype=torch.float64, device="cpu").detach()
             counts = [len(bands)]
         if max(counts) == 0 and include_input is None:
             raise ValueError(
@@ -167,11 +172,13 @@ class FourierEncoder(Encoder):
             overrides: arguments that differ from the preset's, such as ``include_input``.
 
         Raises:
-            ValueError: If the name is unknown, or the preset needs ``bands``.
+            ValueError: If the name is unknown, or the preset needs ``frequencies``.
         """
         arguments = FOURIER[FOURIER.canonical(name)].arguments_with(**overrides)
-        own = arguments.pop("num_bands", 10)
-        return cls(in_dim, own if num_bands is None else num_bands, **arguments)
+        own = arguments.pop("num_bands", None)
+        if num_bands is None and "frequencies" not in overrides:
+            num_bands = own
+        return cls(in_dim, num_bands, **arguments)
 
     @property
     def num_bands(self) -> int:
@@ -181,7 +188,7 @@ class FourierEncoder(Encoder):
     @property
     def frequency_bands(self) -> Float[Tensor, "num_bands axes"]:
         """Bands in rad per unit of the coordinate."""
-        return self.sincos.bands
+        return self.sincos.frequencies
 
     @property
     def columns(self) -> list[Column]:
@@ -335,12 +342,6 @@ def _require_arguments(
         raise ValueError(
             "phases must be ('sin', 'cos') or ('cos', 'sin'), or ('sin',) or ('cos',) alone; got "
             f"{phases!r}"
-        )
-    if include_input not in ("front", "back", "each", None):
-        raise ValueError(
-            "include_input must be 'front' or 'back', the side of the features on which the raw "
-            "coordinates stand, 'each', after the features of its axis, or None to leave them "
-            f"out; got {include_input!r}"
         )
     if include_input == "each" and (layout[:1] != "a" or basis is not None):
         raise ValueError(

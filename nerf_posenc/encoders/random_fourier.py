@@ -15,7 +15,7 @@ from nerf_posenc.core.checks import (
     require_not_negative,
     require_positive,
 )
-from nerf_posenc.core.columns import Phases
+from nerf_posenc.core.columns import IncludeInput, Phases, raw_side
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.core.filters import Filter, filtered
 from nerf_posenc.core.sinusoids import SinCos, project_cycles
@@ -48,6 +48,8 @@ class GaussianEncoder(Encoder):
         offsets: phase of each frequency in cycles, ``(num_features,)``; the features are then the
             cosines $\cos(2 \pi (B x + b))$ alone, as in AlphaFold 3 (Boltz), RoMa, and
             EDM2, which multiplies them by the square root of 2. ``phases`` is not used then.
+        include_input: put the raw coordinates before (``"front"``) or after (``"back"``) the
+            features. True is ``"front"``, False is None.
         trainable: train the frequencies, and the offsets where there are any, from these values on.
         generator: random number generator; None is torch's own.
         out_dtype: type of the features; None is that of the coordinates.
@@ -76,6 +78,7 @@ class GaussianEncoder(Encoder):
         matrix: Float[Tensor, "num_features in_dim"] | None = None,
         phases: Phases = ("sin", "cos"),
         offsets: Float[Tensor, " num_features"] | None = None,
+        include_input: IncludeInput | bool = None,
         trainable: bool = False,
         generator: torch.Generator | None = None,
         out_dtype: torch.dtype | None = None,
@@ -89,7 +92,9 @@ class GaussianEncoder(Encoder):
                 )
             offsets = offsets.detach().to(matrix.dtype).clone()
             phases = ("cos", "sin")
-        super().__init__(in_dim, (2 if offsets is None else 1) * len(matrix))
+        self.include_input = raw_side(include_input)
+        self._num_waves = (2 if offsets is None else 1) * len(matrix)
+        super().__init__(in_dim, self._num_waves + (in_dim if self.include_input else 0))
         self.out_dtype = out_dtype
         one_cycle = torch.tensor([2 * math.pi], dtype=torch.float64, device="cpu")
         self.sincos = SinCos(len(matrix), one_cycle, layout="pka", phases=phases)
@@ -101,9 +106,10 @@ class GaussianEncoder(Encoder):
 
     @property
     def frequencies(self) -> Float[Tensor, "out_dim in_dim"]:
-        """Angular frequency of each column, rad per unit."""
+        """Angular frequency of each column, rad per unit; 0 for the raw input."""
         omega = self.matrix * (2 * math.pi)
-        return torch.cat([omega, omega]) if self.offsets is None else omega
+        omega = torch.cat([omega, omega]) if self.offsets is None else omega
+        return self._beside(omega, omega.new_zeros(self.in_dim, self.in_dim), dim=0)
 
     def forward(
         self,
@@ -141,8 +147,15 @@ class GaussianEncoder(Encoder):
                 cycles = cycles + self.offsets.to(cycles)
             features = self.sincos(cycles, variance=along, out_dtype=dtype)
         if self.offsets is not None:
-            features = features[..., : self.out_dim]  # The cosines.
+            features = features[..., : self._num_waves]  # The cosines.
+        features = self._beside(features, x.to(features.dtype), dim=-1)
         return features if filter is None else filtered(features, filter, self.frequencies)
+
+    def _beside(self, waves: Tensor, raw: Tensor, dim: int) -> Tensor:
+        """Put the raw columns on their side, if there are any."""
+        if self.include_input is None:
+            return waves
+        return torch.cat([raw, waves] if self.include_input == "front" else [waves, raw], dim)
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
@@ -153,6 +166,7 @@ class GaussianEncoder(Encoder):
                 if self.offsets is None
                 else f"offsets={format_values(self.offsets)}"
             )
+            + (f", include_input={self.include_input!r}" if self.include_input else "")
             + (", trainable=True" if isinstance(self.matrix, nn.Parameter) else "")
             + (f", out_dtype={self.out_dtype}" if self.out_dtype else "")
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.bands import geometric_bands
+from nerf_posenc.core.bands import bands_of_width, geometric_bands
 from nerf_posenc.core.checks import require_counts, require_embeddings, require_tensor
 from nerf_posenc.core.columns import Phases, column_labels
 from nerf_posenc.core.encoder import Encoder
@@ -33,7 +33,7 @@ class SinusoidalEncoder(Encoder):
         dim: width of the embedding, 1 or more. With an odd width the last column is a sine
             without its cosine.
         base: ratio of the longest wavelength (not reached) to the shortest.
-        bands: other bands, rad per position, float64. Columns beyond ``dim`` are left out;
+        frequencies: other bands, rad per position, float64. Columns beyond ``dim`` are left out;
             of one too few for an odd width the last column is 0.
         split: all of the first phase, then all of the second, instead of pairs.
         phases: order of sine and cosine.
@@ -56,7 +56,7 @@ class SinusoidalEncoder(Encoder):
         dim: int,
         *,
         base: float = 10_000.0,
-        bands: Float[Tensor, " num_bands"] | None = None,
+        frequencies: Float[Tensor, " num_bands"] | None = None,
         split: bool = False,
         phases: Phases = ("sin", "cos"),
         out_dtype: torch.dtype | None = None,
@@ -64,13 +64,14 @@ class SinusoidalEncoder(Encoder):
         require_counts(dim=dim)
         super().__init__(1, dim)
         self.out_dtype = out_dtype
-        bands = geometric_bands(dim, base=base) if bands is None else bands
-        if 2 * len(bands) < dim - 1:
+        if frequencies is None:
+            frequencies = bands_of_width(dim, base=base)
+        if 2 * len(frequencies) < dim - 1:
             raise ValueError(
-                f"bands must be {dim // 2} or more, half of the {dim} columns; got {len(bands)}. "
-                f"geometric_bands takes the number of columns: geometric_bands({dim})"
+                f"frequencies must be {dim // 2} or more, half of the {dim} columns; got "
+                f"{len(frequencies)}"
             )
-        self.sincos = SinCos(1, bands, layout="pka" if split else "akp", phases=phases)
+        self.sincos = SinCos(1, frequencies, layout="pka" if split else "akp", phases=phases)
 
     @classmethod
     def preset(cls, name: str, dim: int, **overrides: Any) -> "SinusoidalEncoder":
@@ -90,28 +91,32 @@ class SinusoidalEncoder(Encoder):
 
     @classmethod
     def timestep(
-        cls, dim: int, *, base: float = 10_000.0, flip: bool = False
+        cls,
+        dim: int,
+        *,
+        base: float = 10_000.0,
+        flip_sin_to_cos: bool = False,
+        downscale_freq_shift: int | float = 1,
     ) -> "SinusoidalEncoder":
-        """Embedding of a diffusion model's timestep, as in diffusers.
+        """Embedding of a diffusion model's timestep: diffusers' ``get_timestep_embedding``.
 
-        All sines, then all cosines; the last wavelength is ``base * 2 pi`` itself. An odd
-        width ends in a column of zeros.
+        All sines, then all cosines. An odd width ends in a column of zeros.
 
         Args:
             dim: width, 4 or more.
             base: the longest wavelength over the shortest.
-            flip: cosines first and bands as in the Transformer: diffusers'
-                ``flip_sin_to_cos=True, downscale_freq_shift=0`` of Stable Diffusion.
+            flip_sin_to_cos: put the cosines first.
+            downscale_freq_shift: with 1 the last wavelength is ``base * 2 pi`` itself; with 0, as
+                in Stable Diffusion, the bands are those of the Transformer.
 
         Raises:
-            ValueError: If ``dim`` is below 4.
+            ValueError: If ``dim`` is below 4, or ``downscale_freq_shift`` not below half of it.
         """
         if dim < 4:
             raise ValueError(f"dim must be 4 or more; got {dim}")
-        even = dim - dim % 2
-        bands = geometric_bands(even, base=base, last_reached=not flip)
-        phases: Phases = ("cos", "sin") if flip else ("sin", "cos")
-        return cls(dim, bands=bands, split=True, phases=phases)
+        bands = geometric_bands(dim // 2, base=base, shift=downscale_freq_shift)
+        phases: Phases = ("cos", "sin") if flip_sin_to_cos else ("sin", "cos")
+        return cls(dim, frequencies=bands, split=True, phases=phases)
 
     def forward(self, positions: Num[Tensor, "*batch"]) -> Float[Tensor, "*batch dim"]:
         """Encode positions.

@@ -39,8 +39,8 @@ class GridSinusoidalEncoder(Encoder):
             of the width before those of the height. None leaves them in order.
         axis_dims: columns of each block, even numbers that add up to ``dim``, if they are not
             equal; each axis then has bands of its own. For layouts with the axis outermost.
-        bands: bands of every axis in radians per position, instead of those of ``base``. If they
-            take fewer columns than ``dim``, the last columns are 0; without ``bands`` there is a
+        frequencies: bands of every axis in radians per position, instead of those of ``base``. If
+            they take fewer columns than ``dim``, the last columns are 0; without them there is a
             band more on each axis than fits, and the last columns are cut.
         start: position of the first row, column and so on in ``table``.
         span: scale the positions of ``table`` so that a position that equals the size of its
@@ -73,7 +73,7 @@ class GridSinusoidalEncoder(Encoder):
         layout: Literal["akp", "apk", "pak", "pka", "kap", "kpa"] = "akp",
         axis_order: Sequence[int] | None = None,
         axis_dims: Sequence[int] | None = None,
-        bands: Float[Tensor, " num_bands"] | None = None,
+        frequencies: Float[Tensor, " num_bands"] | None = None,
         start: int | float = 0,
         span: float | None = None,
         base_size: int | float | Sequence[int | float] | None = None,
@@ -94,17 +94,17 @@ class GridSinusoidalEncoder(Encoder):
         self.axis_dims = None if axis_dims is None else tuple(axis_dims)
         if axis_dims is None:
             # Round up to an even number of columns per axis; `forward` cuts the surplus.
-            axis_dim = 2 * math.ceil(dim / (2 * num_axes))
-            if bands is None:
-                bands = geometric_bands(axis_dim, base=base)
-            elif not 0 < 2 * len(bands) <= axis_dim:
+            most = math.ceil(dim / (2 * num_axes))
+            if frequencies is None:
+                frequencies = geometric_bands(most, base=base)
+            elif not 0 < len(frequencies) <= most:
                 raise ValueError(
-                    f"a width of {dim} takes 1 to {axis_dim // 2} bands for each of {num_axes} "
-                    f"axes; got {len(bands)}"
+                    f"a width of {dim} takes 1 to {most} bands for each of {num_axes} axes; got "
+                    f"{len(frequencies)}"
                 )
             else:
                 self._has_own_bands = True
-            self.sincos = SinCos(num_axes, bands, layout=layout)
+            self.sincos = SinCos(num_axes, frequencies, layout=layout)
             return
         widths = tuple(axis_dims)
         is_even = all(width >= 2 and width % 2 == 0 for width in widths)
@@ -113,8 +113,8 @@ class GridSinusoidalEncoder(Encoder):
                 f"axis_dims must be {num_axes} even widths that add up to dim = {dim}, with the "
                 f"layout 'akp' or 'apk'; got {widths} and {layout!r}"
             )
-        if bands is not None:
-            raise ValueError("give bands or axis_dims, not both")
+        if frequencies is not None:
+            raise ValueError("give frequencies or axis_dims, not both")
         self.axes = nn.ModuleList(
             SinusoidalEncoder(width, base=base, split=layout == "apk") for width in widths
         )
@@ -282,7 +282,7 @@ class GridSinusoidalEncoder(Encoder):
         """Show all that changes the numbers."""
         parts = [f"dim={self.out_dim}", f"num_axes={self.in_dim}", f"base={self.base:g}"]
         if self._has_own_bands:
-            parts[-1] = f"bands={format_values(self.sincos.bands[:, :1])}"
+            parts[-1] = f"frequencies={format_values(self.sincos.frequencies[:, :1])}"
         parts.append(f"layout={self.layout!r}")
         for name, plain in (
             ("axis_order", tuple(range(self.in_dim))),

@@ -21,11 +21,11 @@ class Time2VecEncoder(Encoder):
 
     $\omega_0 \tau + \varphi_0$, then $\sin(\omega_i \tau + \varphi_i)$ for
     $i = 1 \dots k$ (Kazemi et al. 2019, arXiv:1907.05321). For known periods, as
-    hours and weekdays have, use ``FourierEncoder(n, bands=period_bands(...))``.
+    hours and weekdays have, use ``FourierEncoder(n, frequencies=period_bands(...))``.
 
     Args:
-        out_dim: number of columns k + 1, 2 or more.
         in_dim: number of time variables, 1 or more; each column has a weight for each.
+        out_dim: number of columns k + 1, 2 or more.
         linear_last: put the linear column after the sines, as widely copied code does.
         generator: random number generator; None is torch's own.
 
@@ -33,7 +33,7 @@ class Time2VecEncoder(Encoder):
         ValueError: If a width is out of its range.
 
     Examples:
-        >>> Time2VecEncoder(16)(torch.rand(5, 1)).shape
+        >>> Time2VecEncoder(1, 16)(torch.rand(5, 1)).shape
         torch.Size([5, 16])
     """
 
@@ -41,8 +41,8 @@ class Time2VecEncoder(Encoder):
 
     def __init__(
         self,
+        in_dim: int,
         out_dim: int,
-        in_dim: int = 1,
         *,
         linear_last: bool = False,
         generator: torch.Generator | None = None,

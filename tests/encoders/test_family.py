@@ -31,6 +31,11 @@ class TestEncoders(EncoderFamily):
             keeps_parameters=True,
             is_exported=False,
         ),
+        "gaussian-raw": Case(
+            lambda: ne.GaussianEncoder(2, 16, sigma=3.0, include_input="back"),
+            coordinates(2),
+            is_exported=False,
+        ),
         "cosines": Case(
             lambda: ne.GaussianEncoder(2, 16, sigma=3.0, offsets=torch.linspace(-0.4, 0.7, 16)),
             coordinates(2),
@@ -83,7 +88,7 @@ class TestEncoders(EncoderFamily):
             is_exported=False,
         ),
         "time2vec": Case(
-            lambda: ne.Time2VecEncoder(6, 2, generator=torch.Generator().manual_seed(1)),
+            lambda: ne.Time2VecEncoder(2, 6, generator=torch.Generator().manual_seed(1)),
             coordinates(2),
         ),
         "k-planes": Case(

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -184,6 +185,7 @@ def test_the_wrong_kind_of_argument_is_named(call: Callable[[], object], message
             lambda: ne.FourierEncoder(2, include_input="both"),  # type: ignore[arg-type]
             "'front' or 'back', the side",
         ),
+        (lambda: ne.FourierEncoder(2, 10, frequencies=[1.0, 2.0]), "not both; got 10 and 2"),
         (lambda: ne.FourierEncoder(3)(torch.rand(2, 3, 5, 7)), r"give x\.movedim\(1, -1\)"),
         (
             lambda: ne.normalize_box(torch.rand(5, 3), ((0, 1),) * 3),  # type: ignore[arg-type]
@@ -206,11 +208,43 @@ def test_the_wrong_value_is_named(call: Callable[[], object], message: str) -> N
         call()
 
 
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("make", "arguments", "hint"),
+    [
+        (ne.FourierEncoder, dict(in_dim=2, bands=5), "num_bands=5"),
+        (ne.FourierEncoder, dict(in_dim=2, bands=[1.0, 2.0]), "frequencies="),
+        (ne.FourierEncoder, dict(in_dim=2, num_frequencies=6), "num_bands=6"),
+        (
+            ne.FourierEncoder.preset,
+            dict(name="nerf", in_dim=2, min_freq_exp=0.0),
+            r"min_octave=0\.0",
+        ),
+        (ne.GaussianEncoder, dict(in_dim=2, num_frequencies=6), "num_features=6"),
+        (ne.GaussianEncoder, dict(in_dim=2, scale=10.0), r"sigma=10\.0"),
+        (ne.GridSinusoidalEncoder, dict(dim=8, scale=6.5), r"span=6\.5"),
+        (ne.SinusoidalEncoder, dict(dim=8, theta=500.0), r"base=500\.0"),
+        (ne.GridSinusoidalEncoder, dict(dim=8, temperature=20), "base=20"),
+        (ne.HashGridEncoder, dict(in_dim=3, per_level_scale=1.5), r"growth=1\.5"),
+        (ne.HashGridEncoder, dict(in_dim=3, log2_hashmap_size=14), "log2_table_size=14"),
+        (ne.SphericalHarmonicsEncoder, dict(degree=4), "num_levels=4"),
+        (ne.IntegratedDirectionalEncoder, dict(degree=4), "num_degrees=4"),
+        (ne.SinusoidalEncoder, dict(dim=8, max_len=512), r"call table\(512\)"),
+        (ne.KPlanesEncoder, dict(in_dim=4, theta=3), "there is none like it"),
+    ],
+)
+def test_arguments_of_other_libraries_are_answered(
+    make: Any, arguments: dict[str, Any], hint: str
+) -> None:
+    with pytest.raises(TypeError, match=f"unexpected keyword argument .*{hint}"):
+        make(**arguments)
+
+
 def test_lists_of_numbers_are_bands() -> None:
     x = torch.rand(4, 2)
     bands = torch.tensor([1.0, 2.5], dtype=torch.float64)
     assert torch.equal(
-        ne.FourierEncoder(2, bands=[1.0, 2.5])(x), ne.FourierEncoder(2, bands=bands)(x)
+        ne.FourierEncoder(2, frequencies=[1.0, 2.5])(x), ne.FourierEncoder(2, frequencies=bands)(x)
     )
 
 

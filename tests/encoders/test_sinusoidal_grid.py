@@ -14,6 +14,13 @@ def test_indices_count_row_by_row() -> None:
     assert positions[1, 2].tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_ends_are_the_edges_as_in_siren(size: int) -> None:
+    grid = grid_positions((size, 3), units="ends")
+    assert torch.equal(grid[:, 0, 0], torch.linspace(-1, 1, size))
+    assert torch.equal(grid[0, :, 1], torch.tensor([-1.0, 0.0, 1.0]))
+
+
 @pytest.mark.parametrize(("units", "spans"), [("box", (2, 2)), ("longer", (1, 2))])
 def test_cells_fill_the_interval_of_their_units(
     units: Literal["box", "longer"], spans: tuple[int, int]
@@ -125,4 +132,4 @@ def test_a_grid_is_added_to_its_tokens() -> None:
     with pytest.raises(ValueError, match=r"must have shape \(\*batch, 12, 12\)"):
         encoder.add_to(tokens, (3, 4))
     with pytest.raises(ValueError, match="1 to 3 bands for each of 2 axes; got 4"):
-        GridSinusoidalEncoder(12, bands=geometric_bands(8))
+        GridSinusoidalEncoder(12, frequencies=geometric_bands(4))
