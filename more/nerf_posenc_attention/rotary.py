@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.core.bands import geometric_bands
-from nerf_posenc.core.checks import checked_order, format_values, require_counts
+from nerf_posenc.core.checks import checked_order, format_values, require_counts, whole
 from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc_attention.presets.rotary import ROTARY
 from nerf_posenc_attention.rotary_config import rotary_arguments
@@ -95,6 +95,7 @@ class RotaryEncoder(Rotation):
             raise ValueError(f"pairing must be one of {', '.join(PAIRINGS)}; got {pairing!r}")
         has_sections = pair_axes is not None
         if pair_axes is not None:
+            pair_axes = [whole(axis, "pair_axes") for axis in pair_axes]
             if axis_dims is not None or axis_order is not None or pairing in _BY_AXIS:
                 raise ValueError(
                     "pair_axes gives the axis of each pair, so axis_dims, axis_order and the "
@@ -265,7 +266,7 @@ class RotaryEncoder(Rotation):
 
 def _divided(dim: int, num_axes: int, axis_dims: Sequence[int] | None) -> tuple[int, ...]:
     """Columns of each axis."""
-    if isinstance(axis_dims, int):
+    if not isinstance(axis_dims, Sequence | None):
         raise TypeError(f"axis_dims must have a width for each axis, as ({axis_dims},)")
     if axis_dims is None:
         if dim % (2 * num_axes):
@@ -273,8 +274,8 @@ def _divided(dim: int, num_axes: int, axis_dims: Sequence[int] | None) -> tuple[
                 f"dim must be a positive multiple of 2 * num_axes = {2 * num_axes}; got {dim}. "
                 "Give axis_dims for axes of unequal widths, or to leave columns unrotated"
             )
-        return (dim // num_axes,) * num_axes
-    widths = tuple(axis_dims)
+        axis_dims = (dim // num_axes,) * num_axes
+    widths = tuple(whole(width, "axis_dims") for width in axis_dims)
     if len(widths) != num_axes or any(w < 2 or w % 2 for w in widths) or sum(widths) > dim:
         raise ValueError(
             f"axis_dims must be {num_axes} even widths of 2 or more that add up to at most dim = "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.checks import require_coordinates, require_counts
+from nerf_posenc.core.checks import require_coordinates, require_counts, whole
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -61,8 +61,8 @@ class Encoder(nn.Module):
 
     def __init__(self, in_dim: int, out_dim: int) -> None:
         super().__init__()
-        self._in_dim = in_dim
-        self._out_dim = out_dim
+        self._in_dim = whole(in_dim, "in_dim")
+        self._out_dim = whole(out_dim, "out_dim")
         self._constants: dict[str, Tensor] = {}
         self._constants_device = torch.device("cpu")
         # An empty tensor: loaders that fill buffers have nothing to fill.

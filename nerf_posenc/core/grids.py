@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
+from nerf_posenc.core.checks import whole
+
 if TYPE_CHECKING:
     from jaxtyping import Float, Num
 
@@ -68,8 +70,9 @@ def grid_positions(
         >>> grid_positions((2, 4), units="longer", xy=True)[0].tolist()
         [[-0.75, -0.25], [-0.25, -0.25], [0.25, -0.25], [0.75, -0.25]]
     """
-    if not isinstance(shape, Sequence) or not all(isinstance(size, int) for size in shape):
+    if not isinstance(shape, Sequence):
         raise TypeError(f"shape must be integers, one for each axis, as (14, 14); got {shape!r}")
+    shape = [whole(size, "a size of shape") for size in shape]
     if len(shape) == 0 or min(shape) < 0:
         raise ValueError(f"shape must be one or more sizes of 0 or more; got {tuple(shape)}")
     if units not in ("index", "box", "longer", "ends"):

@@ -17,6 +17,7 @@ from nerf_posenc.core.checks import (
     require_counts,
     require_not_negative,
     require_tensor,
+    whole,
 )
 from nerf_posenc.core.columns import IncludeInput, Phase, Phases, column_labels, raw_side
 from nerf_posenc.core.encoder import Encoder
@@ -316,9 +317,8 @@ class FourierEncoder(Encoder):
 
 def _counts(num_bands: int | Sequence[int], num_axes: int) -> list[int]:
     """Number of bands of all axes, or of each."""
-    counts = list(num_bands) if isinstance(num_bands, Sequence) else [num_bands]
-    if not all(isinstance(count, int) for count in counts):
-        raise TypeError(f"num_bands must be an integer, or one for each axis; got {num_bands}")
+    given = num_bands if isinstance(num_bands, Sequence) else [num_bands]
+    counts = [whole(count, "num_bands") for count in given]
     if len(counts) not in (1, num_axes):
         raise ValueError(f"num_bands must be one number or {num_axes}; got {counts}")
     return counts

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.core.bands import coarse_to_fine_weight
-from nerf_posenc.core.checks import require_counts
+from nerf_posenc.core.checks import require_counts, whole
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.encoders.interpolation import (
     Corners,
@@ -78,7 +78,7 @@ class _GridEncoder(Encoder):
         self.features_per_level = features_per_level
         self.interpolation = interpolation
         self.bounds = bounds
-        self.rows_per_level = list(rows_per_level)
+        self.rows_per_level = [int(rows) for rows in rows_per_level]
         table = torch.empty(sum(rows_per_level), features_per_level)
         self.table = nn.Parameter(table.uniform_(-1e-4, 1e-4, generator=generator))
 
@@ -517,8 +517,8 @@ class DenseGridEncoder(_GridEncoder):
             resolutions,
         )
         _require_sizes(in_dim, features_per_level)
-        self.resolutions = list(resolutions or ()) or [
-            round(base_resolution * growth**level) for level in range(num_levels)
+        self.resolutions = [whole(n, "resolutions") for n in resolutions or ()] or [
+            round(int(base_resolution) * growth**level) for level in range(num_levels)
         ]
         rows = [nodes**in_dim for nodes in self.resolutions]
         super().__init__(in_dim, rows, features_per_level, interpolation, bounds, generator)

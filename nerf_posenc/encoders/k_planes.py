@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor, nn
 
+from nerf_posenc.core.checks import whole
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.encoders.interpolation import (
     Interpolation,
@@ -79,7 +80,8 @@ class KPlanesEncoder(Encoder):
         align_corners: bool = True,
         generator: torch.Generator | None = None,
     ) -> None:
-        sizes = [resolution] * in_dim if isinstance(resolution, int) else list(resolution)
+        sizes = [*resolution] if isinstance(resolution, Sequence) else [resolution] * in_dim
+        sizes = [whole(size, "resolution") for size in sizes]
         if in_dim < 2 or features < 1 or len(sizes) != in_dim or min(sizes) < 2:
             raise ValueError(
                 "in_dim must be 2 or more, features 1 or more, and resolution one number or "

@@ -17,6 +17,7 @@ from nerf_posenc.core.checks import (
     require_counts,
     require_positive,
     require_tensor,
+    whole,
 )
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.core.sinusoids import SinCos
@@ -91,8 +92,10 @@ class GridSinusoidalEncoder(Encoder):
         self.base_size = None if base_size is None else _per_axis(base_size, num_axes, "base_size")
         self.position_scale = _per_axis(position_scale, num_axes, "position_scale")
         self.out_dtype = out_dtype
-        self.axis_dims = None if axis_dims is None else tuple(axis_dims)
-        if axis_dims is None:
+        self.axis_dims = widths = None
+        if axis_dims is not None:
+            self.axis_dims = widths = tuple(whole(width, "axis_dims") for width in axis_dims)
+        if widths is None:
             # Round up to an even number of columns per axis; `forward` cuts the surplus.
             most = math.ceil(dim / (2 * num_axes))
             if frequencies is None:
@@ -106,7 +109,6 @@ class GridSinusoidalEncoder(Encoder):
                 self._has_own_bands = True
             self.sincos = SinCos(num_axes, frequencies, layout=layout)
             return
-        widths = tuple(axis_dims)
         is_even = all(width >= 2 and width % 2 == 0 for width in widths)
         if len(widths) != num_axes or sum(widths) != dim or not is_even or layout[0] != "a":
             raise ValueError(

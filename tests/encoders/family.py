@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -70,6 +71,13 @@ def with_state(case: Case, encoder: nn.Module) -> nn.Module:
     fresh = case.make()
     fresh.load_state_dict(encoder.state_dict())
     return fresh
+
+
+def of_numpy(value: Any) -> Any:
+    """An argument with NumPy's integers for all of Python's."""
+    if isinstance(value, tuple | list):
+        return type(value)(map(of_numpy, value))
+    return np.int64(value) if type(value) is int else value
 
 
 # Compiling and exporting takes seconds an encoder: one is in the default run.
@@ -296,6 +304,25 @@ class EncoderFamily:
         x = case.draw(9)
         ours, theirs = encoder(x), traced(x)
         torch.testing.assert_close(theirs, ours, atol=1e-6, rtol=0)
+
+    @pytest.mark.usefixtures("unchecked")
+    def test_integers_of_numpy_are_integers(
+        self, case: Case, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        torch.manual_seed(0)
+        encoder = case.make()
+        kind: Any = type(encoder)
+        init = kind.__init__
+
+        def init_by_numpy(self: Any, *args: Any, **kwargs: Any) -> None:
+            init(self, *of_numpy(args), **{name: of_numpy(value) for name, value in kwargs.items()})
+
+        monkeypatch.setattr(kind, "__init__", init_by_numpy)
+        torch.manual_seed(0)
+        made = case.make()
+        assert repr(made) == repr(encoder)
+        x = case.draw(5)
+        assert torch.equal(encoded(made, x), encoded(encoder, x))
 
     def test_it_can_be_pickled(self, case: Case) -> None:
         encoder = case.make()

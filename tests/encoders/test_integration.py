@@ -160,6 +160,8 @@ def test_two_processes_shard_a_model_with_encoders(tmp_path: Path) -> None:
         (lambda: SinCos(2, [1.0])([[0.5, 0.5]]), r"x must be a torch\.Tensor; got list"),
         (lambda: ne.FourierEncoder(3.0), "in_dim must be an integer; got 3.0"),  # type: ignore[arg-type]
         (lambda: ne.FourierEncoder(3, 4.0), "num_bands must be an integer"),  # type: ignore[arg-type]
+        (lambda: ne.FourierEncoder(3, True), "num_bands must be an integer; got True"),
+        (lambda: ne.GaussianEncoder(True, 8), "in_dim must be an integer; got True"),
         (lambda: ne.SinusoidalEncoder.timestep(64)(999), r"positions must be a torch\.Tensor"),
         (lambda: ne.GridSinusoidalEncoder(8).table(14), r"a size for each axis, as \(14, 14\)"),  # type: ignore[arg-type]
         (
