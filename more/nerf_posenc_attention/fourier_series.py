@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.core.bands import geometric_bands
-from nerf_posenc.core.checks import format_values, require_counts
+from nerf_posenc.core.checks import default_dtype, format_values, require_counts
 from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc.core.speed import exact_product
 from nerf_posenc_attention.rotation import Rotation
@@ -73,7 +73,7 @@ class FourierSeriesRotaryEncoder(Rotation):
         self.base = base
         num_series = min(len(bands), dim // 4)
         for name in self.uncast:
-            drawn = torch.empty(num_heads, len(bands), num_series)
+            drawn = torch.empty(num_heads, len(bands), num_series, dtype=default_dtype())
             nn.init.xavier_normal_(drawn, gain=gain, generator=generator)
             # Around the identity: series i has coefficient 1 at band i * step.
             step = math.ceil(len(bands) / num_series)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.checks import format_values, require_counts, require_positive
+from nerf_posenc.core.checks import default_dtype, format_values, require_counts, require_positive
 from nerf_posenc.core.sinusoids import SinCos, project_cycles
 from nerf_posenc_attention.rotation import PAIRINGS, Pairing, Rotation
 
@@ -95,7 +95,7 @@ class MixedRotaryEncoder(Rotation):
             ValueError: If the positions have the wrong number of axes.
         """
         positions = self._positions(positions)
-        dtype = positions.dtype if positions.is_floating_point() else torch.get_default_dtype()
+        dtype = positions.dtype if positions.is_floating_point() else default_dtype()
         if not positions.is_floating_point():
             positions = positions.to(
                 torch.float32 if positions.device.type == "mps" else torch.float64
@@ -131,8 +131,8 @@ def _drawn(
             "frequencies are drawn for 2 axes and a dim that 4 divides; give matrix= for "
             f"{num_axes} axes and dim {dim}"
         )
-    magnitude = base ** (-torch.arange(dim // 4) * 4 / dim)
-    turn = torch.rand(*heads, 1, generator=generator) * 2 * math.pi
+    magnitude = base ** (-torch.arange(dim // 4, dtype=default_dtype()) * 4 / dim)
+    turn = torch.rand(*heads, 1, generator=generator, dtype=default_dtype()) * 2 * math.pi
     turn = torch.cat(
         [turn.expand(*heads, dim // 4), turn.expand(*heads, dim // 4) + math.pi / 2], -1
     )

@@ -18,6 +18,11 @@ def without_autocast(like: Tensor) -> torch.autocast:
     return torch.autocast("cpu" if like.is_meta else like.device.type, enabled=False)
 
 
+def default_dtype() -> torch.dtype:
+    """Default floating-point type, but float32 at least: bfloat16 cannot count to 257."""
+    return torch.promote_types(torch.get_default_dtype(), torch.float32)
+
+
 def whole(value: object, name: str) -> int:
     """Integer of Python, NumPy or any type with ``__index__``; a bool is none.
 

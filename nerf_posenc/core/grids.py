@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from nerf_posenc.core.checks import whole
+from nerf_posenc.core.checks import default_dtype, whole
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Num
@@ -78,7 +78,7 @@ def grid_positions(
     if units not in ("index", "box", "longer", "ends"):
         raise ValueError(f"units must be 'index', 'box', 'longer' or 'ends'; got {units!r}")
     if dtype is None:
-        dtype = torch.int64 if units == "index" else torch.get_default_dtype()
+        dtype = torch.int64 if units == "index" else default_dtype()
     if units != "index" and not dtype.is_floating_point:
         raise TypeError(f"centers need a floating-point dtype; got {dtype}")
     device = torch.get_default_device() if device is None else device

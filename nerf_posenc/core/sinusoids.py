@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from nerf_posenc.core.bands import require_bands
 from nerf_posenc.core.checks import (
+    default_dtype,
     format_values,
     inside_transform,
     is_recorded,
@@ -231,7 +232,7 @@ class SinCos(Encoder):
         self.move_constants(x.device)
         dtype = out_dtype
         if dtype is None:
-            dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
+            dtype = x.dtype if x.is_floating_point() else default_dtype()
         # Half precision would round the angles: sines are computed in float32 and rounded once.
         sine_dtype = torch.float64 if dtype == torch.float64 else torch.float32
         if x.dtype in (torch.float16, torch.bfloat16):
@@ -434,8 +435,7 @@ class TrainableSinCos(SinCos):
         self.is_exact = self.is_exact_in_radians = self._is_by_band = self._is_unit = False
         self.row = None
         device = torch.get_default_device()
-        dtype = torch.promote_types(torch.get_default_dtype(), torch.float32)
-        self.frequencies = nn.Parameter(self.frequencies.to(device, dtype, copy=True))
+        self.frequencies = nn.Parameter(self.frequencies.to(device, default_dtype(), copy=True))
 
     def evaluated(
         self, x: Tensor, dtype: torch.dtype, basis: Tensor | None = None, raw: Tensor | None = None

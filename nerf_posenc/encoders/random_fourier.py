@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.core.checks import (
+    default_dtype,
     format_values,
     require_coordinates,
     require_counts,
@@ -193,5 +194,7 @@ def _frequencies(
     require_counts(in_dim=in_dim, num_features=num_features)
     require_positive(sigma=sigma)
     device = None if generator is None else generator.device
-    drawn = torch.randn(num_features, in_dim, generator=generator, device=device)
+    drawn = torch.randn(
+        num_features, in_dim, generator=generator, device=device, dtype=default_dtype()
+    )
     return drawn.mul(sigma).float()

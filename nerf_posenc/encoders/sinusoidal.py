@@ -8,7 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.core.bands import bands_of_width, geometric_bands
-from nerf_posenc.core.checks import require_counts, require_embeddings, require_tensor
+from nerf_posenc.core.checks import (
+    default_dtype,
+    require_counts,
+    require_embeddings,
+    require_tensor,
+)
 from nerf_posenc.core.columns import Phases, column_labels
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.core.sinusoids import SinCos
@@ -171,7 +176,8 @@ class SinusoidalEncoder(Encoder):
             )
         if length < 0:
             raise ValueError(f"length must be 0 or more; got {length}")
-        embeddings: Tensor = self(torch.arange(length, device=self.device) + offset)
+        dtype = default_dtype() if isinstance(offset, float) else None
+        embeddings: Tensor = self(torch.arange(length, device=self.device, dtype=dtype) + offset)
         return embeddings
 
     def add_to(

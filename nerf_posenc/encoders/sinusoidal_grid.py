@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from nerf_posenc.core.bands import geometric_bands
 from nerf_posenc.core.checks import (
     checked_order,
+    default_dtype,
     format_values,
     require_counts,
     require_positive,
@@ -231,9 +232,12 @@ class GridSinusoidalEncoder(Encoder):
             raise ValueError(
                 f"shape must have {self.in_dim} sizes of 0 or more; got {tuple(shape)}"
             )
+        is_scaled = (self.span, self.base_size) != (None, None) or {*self.position_scale} != {1}
+        # Indices are integers, which every type of features has exactly.
+        dtype = default_dtype() if is_scaled or isinstance(self.start, float) else None
         positions = []
         for axis, size in enumerate(shape):
-            position = torch.arange(size, device=self.device) + self.start
+            position = torch.arange(size, device=self.device, dtype=dtype) + self.start
             if self.span is not None:
                 position = position / (size + self._SPAN_EPS) * self.span
             if self.base_size is not None:
@@ -241,8 +245,6 @@ class GridSinusoidalEncoder(Encoder):
             if self.position_scale[axis] != 1:
                 position = position / self.position_scale[axis]
             positions.append(position)
-        if any(position.is_floating_point() for position in positions):
-            positions = [position.to(torch.get_default_dtype()) for position in positions]
         return torch.stack(torch.meshgrid(*positions, indexing="ij"), dim=-1)
 
     def masked_table(
@@ -271,7 +273,7 @@ class GridSinusoidalEncoder(Encoder):
         positions = []
         for dim in (1, 2):
             # mask: [1 1 1 0]  ->  count: [1 2 3 3]
-            count = mask.cumsum(dim).to(torch.get_default_dtype())
+            count = mask.cumsum(dim).to(default_dtype())
             position = count - 1 + self.start
             if self.span is not None:
                 last = count.narrow(dim, mask.shape[dim] - 1, 1)

@@ -127,6 +127,28 @@ class EncoderFamily:
         assert double.dtype == torch.float64
         torch.testing.assert_close(single.double(), double, atol=2e-6, rtol=0)
 
+    def test_the_default_dtype_of_the_process_decides_no_digit(self, case: Case) -> None:
+        x = case.draw(20)
+        torch.set_default_dtype(torch.bfloat16)
+        try:
+            torch.manual_seed(0)
+            encoder = case.make()
+            features = encoded(encoder, x)
+            counted = encoded(encoder, x.long()) if case.takes_integers else None
+        finally:
+            torch.set_default_dtype(torch.float32)
+        # What is trained may have the default type, and with it the features of tables.
+        torch.manual_seed(0)
+        exact = with_state(case, encoder)
+        bound = 1e-6 if features.dtype == torch.float32 else 0.02
+        torch.testing.assert_close(features.float(), encoded(exact, x), atol=bound, rtol=bound)
+        if counted is not None:
+            assert counted.dtype == torch.float32
+            torch.testing.assert_close(counted, encoded(exact, x.long()), atol=1e-6, rtol=0)
+        for name in getattr(encoder, "uncast", ()):
+            if (value := getattr(encoder, name)) is not None:
+                assert value.dtype == torch.float32
+
     def test_casts_of_the_module_keep_its_constants(self, case: Case) -> None:
         encoder = case.make()
         if any(True for _ in encoder.parameters()) and not case.keeps_parameters:

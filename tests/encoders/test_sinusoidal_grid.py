@@ -1,11 +1,18 @@
 """Positions on grids and their sinusoidal embeddings."""
 
+from collections.abc import Callable
 from typing import Literal
 
 import pytest
 import torch
 
-from nerf_posenc import GridSinusoidalEncoder, geometric_bands, grid_positions, preset
+from nerf_posenc import (
+    GridSinusoidalEncoder,
+    SinusoidalEncoder,
+    geometric_bands,
+    grid_positions,
+    preset,
+)
 
 
 def test_indices_count_row_by_row() -> None:
@@ -55,7 +62,7 @@ def test_what_does_not_fit_is_refused() -> None:
     grid = GridSinusoidalEncoder
     for call, message in (
         (lambda: grid_positions(()), "one or more sizes"),
-        (lambda: grid_positions((4, 3), units="each"), "units must be 'index'"),  # type: ignore[arg-type]
+        (lambda: grid_positions((4, 3), units="each"), "units must be 'index'"),
         (lambda: grid(8, axis_dims=(6, 4)), "2 even widths"),
         (lambda: grid(10, axis_dims=(5, 5)), "2 even widths"),
         (lambda: grid(8, base_size=(1, 2, 3)), "base_size must be one number or 2"),
@@ -133,3 +140,25 @@ def test_a_grid_is_added_to_its_tokens() -> None:
         encoder.add_to(tokens, (3, 4))
     with pytest.raises(ValueError, match="1 to 3 bands for each of 2 axes; got 4"):
         GridSinusoidalEncoder(12, frequencies=geometric_bands(4))
+
+
+MASK = torch.ones(1, 600, 3, dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        lambda: GridSinusoidalEncoder.preset("diffusers", 64).table((600, 2)),
+        lambda: GridSinusoidalEncoder.preset("detr-normalized", 64).table((600, 2)),
+        lambda: GridSinusoidalEncoder.preset("detr", 64).masked_table(MASK),
+        lambda: SinusoidalEncoder(8).table(600, offset=0.5),
+        lambda: grid_positions((600, 2), units="box"),
+    ],
+)
+def test_tables_do_not_depend_on_the_default_dtype(table: Callable[[], torch.Tensor]) -> None:
+    expected = table()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        assert torch.equal(table(), expected)
+    finally:
+        torch.set_default_dtype(torch.float32)
