@@ -68,7 +68,12 @@ class PoPEEncoder(Encoder):
         make = functools.partial(SinCos, 1, layout="kpa", phases=("cos", "sin"))
         self.sincos = make(geometric_bands(dim, base=base))
         self.phase_sincos = make([1.0])
-        self.phases = nn.Parameter(torch.zeros(num_heads, dim))
+        self.phases = nn.Parameter(torch.empty(num_heads, dim))
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Set the phases to 0."""
+        nn.init.zeros_(self.phases)
 
     @property
     def frequency_bands(self) -> Float[Tensor, "dim 1"]:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.checks import require_coordinates, require_counts, whole
+from nerf_posenc.core.checks import (
+    inside_transform,
+    is_recorded,
+    require_coordinates,
+    require_counts,
+    whole,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -52,6 +59,7 @@ class Encoder(nn.Module):
     """Modules inside that ``extra_repr`` describes."""
 
     _device_tracker: Tensor
+    _is_set = False
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Name the encoder's own argument where another library's is given."""
@@ -103,6 +111,40 @@ class Encoder(nn.Module):
             self._constants[name] = value
         setattr(self, name, value)
 
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw or set again what is trained or sampled, as the constructor does.
+
+        A module that was built under ``torch.device("meta")`` has its first values by this, after
+        ``to_empty``.
+
+        Args:
+            generator: random number generator; None is torch's own.
+        """
+        for child in self.children():
+            if isinstance(child, Encoder):
+                child.reset_parameters(generator)
+
+    def require_set(self) -> None:
+        """Refuse, at the first forward, sampled numbers that are not set, or undefined.
+
+        Raises:
+            ValueError: Naming the parameter or buffer.
+        """
+        if self._is_set or is_recorded() or inside_transform():
+            return
+        for name in self.uncast:
+            value = getattr(self, name)
+            if value is None or value.is_meta:
+                continue
+            if value.is_cuda and torch.cuda.is_current_stream_capturing():
+                return
+            if bool(value.isnan().any()):
+                raise ValueError(
+                    f"{name} of {type(self).__name__} holds NaN; after to_empty, call "
+                    "reset_parameters() or load a state_dict"
+                )
+        self._is_set = True
+
     def move_constants(self, device: torch.device) -> None:
         """Put the constants on a device, if they are not there; ``forward`` begins with this."""
         if device != self._constants_device:
@@ -132,6 +174,10 @@ class Encoder(nn.Module):
         self.move_constants(self.device)
         for name, value in before.items():
             tensor = getattr(self, name)
+            if value.is_meta and not tensor.is_meta:
+                # Memory holds anything after to_empty: `require_set` finds what stays undefined.
+                tensor.data = torch.full_like(tensor, math.nan, dtype=value.dtype)
+                self._is_set = False
             if tensor.dtype == value.dtype:
                 continue
             # A meta tensor has no value to keep, only a dtype.
@@ -146,6 +192,7 @@ class Encoder(nn.Module):
         self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
     ) -> None:
         # load_state_dict(assign=True) would replace float32 values by half-precision ones.
+        self._is_set = False
         for name in self.uncast:
             value, own = state_dict.get(prefix + name), getattr(self, name)
             if isinstance(value, Tensor) and own is not None:

@@ -435,12 +435,19 @@ class TrainableSinCos(SinCos):
         self.is_exact = self.is_exact_in_radians = self._is_by_band = self._is_unit = False
         self.row = None
         device = torch.get_default_device()
-        self.frequencies = nn.Parameter(self.frequencies.to(device, default_dtype(), copy=True))
+        self._initial = self.frequencies
+        self.frequencies = nn.Parameter(self._initial.to(device, default_dtype(), copy=True))
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Set the bands that the constructor was given."""
+        with torch.no_grad():
+            self.frequencies.copy_(self._initial)
 
     def evaluated(
         self, x: Tensor, dtype: torch.dtype, basis: Tensor | None = None, raw: Tensor | None = None
     ) -> Tensor:
         """Features that are differentiable with respect to the bands, too."""
+        self.require_set()
         return self.recorded(x, dtype, basis, raw)
 
     @property

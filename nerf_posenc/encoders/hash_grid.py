@@ -79,8 +79,12 @@ class _GridEncoder(Encoder):
         self.interpolation = interpolation
         self.bounds = bounds
         self.rows_per_level = [int(rows) for rows in rows_per_level]
-        table = torch.empty(sum(rows_per_level), features_per_level)
-        self.table = nn.Parameter(table.uniform_(-1e-4, 1e-4, generator=generator))
+        self.table = nn.Parameter(torch.empty(sum(rows_per_level), features_per_level))
+        self.reset_parameters(generator)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw the features, uniform in ±1e-4."""
+        nn.init.uniform_(self.table, -1e-4, 1e-4, generator=generator)
 
     @property
     def tables(self) -> list[Tensor]:

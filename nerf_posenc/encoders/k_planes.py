@@ -104,15 +104,20 @@ class KPlanesEncoder(Encoder):
         self.interpolation = interpolation
         self.bounds = bounds
         self.align_corners = align_corners
-        planes = [torch.empty(sizes[a] * sizes[b], features) for a, b in self.pairs]
-        for (_, last), plane in zip(self.pairs, planes, strict=True):
-            if reduce in ("sum", "concat"):
-                plane.normal_(std=0.1, generator=generator)
-            elif in_dim == 4 and last == 3:
-                plane.fill_(1.0)
+        self.planes = nn.ParameterList(
+            torch.empty(sizes[a] * sizes[b], features) for a, b in self.pairs
+        )
+        self.reset_parameters(generator)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw the features; see the generator of the class."""
+        for (_, last), plane in zip(self.pairs, self.planes, strict=True):
+            if self.reduce in ("sum", "concat"):
+                nn.init.normal_(plane, std=0.1, generator=generator)
+            elif self.in_dim == 4 and last == 3:
+                nn.init.ones_(plane)
             else:
-                plane.uniform_(0.1, 0.5, generator=generator)
-        self.planes = nn.ParameterList(planes)
+                nn.init.uniform_(plane, 0.1, 0.5, generator=generator)
 
     def set_plane(
         self, axes: tuple[int, int], values: Float[Tensor, "features second first"]

@@ -84,26 +84,48 @@ class GaussianEncoder(Encoder):
         generator: torch.Generator | None = None,
         out_dtype: torch.dtype | None = None,
     ) -> None:
-        matrix = _frequencies(in_dim, num_features, sigma, matrix, generator)
+        num_features, dtype = _shape_and_dtype(in_dim, num_features, sigma, matrix)
         if offsets is not None:
-            if offsets.shape != matrix.shape[:1]:
+            if offsets.shape != (num_features,):
                 raise ValueError(
-                    f"offsets must have shape ({len(matrix)},), one for each frequency; got "
+                    f"offsets must have shape ({num_features},), one for each frequency; got "
                     f"{tuple(offsets.shape)}"
                 )
-            offsets = offsets.detach().to(matrix.dtype).clone()
             phases = ("cos", "sin")
         self.include_input = raw_side(include_input)
-        self._num_waves = (2 if offsets is None else 1) * len(matrix)
+        self._num_waves = (2 if offsets is None else 1) * num_features
         super().__init__(in_dim, self._num_waves + (in_dim if self.include_input else 0))
         self.out_dtype = out_dtype
         one_cycle = torch.tensor([2 * math.pi], dtype=torch.float64, device="cpu")
-        self.sincos = SinCos(len(matrix), one_cycle, layout="pka", phases=phases)
-        for name, values in (("matrix", matrix), ("offsets", offsets)):
-            if trainable and values is not None:
+        self.sincos = SinCos(num_features, one_cycle, layout="pka", phases=phases)
+        self.sigma = sigma
+        self._initial = {"matrix": matrix, "offsets": offsets}
+        device = None if matrix is None else matrix.device
+        for name, shape in (("matrix", (num_features, in_dim)), ("offsets", (num_features,))):
+            values = torch.empty(shape, dtype=dtype, device=device)
+            if name == "offsets" and offsets is None:
+                self.register_buffer(name, None)
+            elif trainable:
                 self.register_parameter(name, nn.Parameter(values))
             else:
                 self.register_buffer(name, values)
+        self.reset_parameters(generator)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw the matrix, or set the one that the constructor was given, and the offsets."""
+        with torch.no_grad():
+            for name, values in self._initial.items():
+                if values is not None:
+                    getattr(self, name).copy_(values)
+                elif name == "matrix":
+                    shape, device = (
+                        self.matrix.shape,
+                        None if generator is None else generator.device,
+                    )
+                    drawn = torch.randn(
+                        shape, generator=generator, device=device, dtype=default_dtype()
+                    )
+                    self.matrix.copy_(drawn.mul_(self.sigma))
 
     @property
     def frequencies(self) -> Float[Tensor, "out_dim in_dim"]:
@@ -135,6 +157,7 @@ class GaussianEncoder(Encoder):
             ValueError: If a shape does not fit.
         """
         require_coordinates(x, self.in_dim)
+        self.require_set()
         along = None
         if variance is not None:
             require_not_negative(variance, "variance")
@@ -173,14 +196,10 @@ class GaussianEncoder(Encoder):
         )
 
 
-def _frequencies(
-    in_dim: int,
-    num_features: int | None,
-    sigma: float,
-    matrix: Tensor | None,
-    generator: torch.Generator | None,
-) -> Tensor:
-    """Matrix of frequencies, given or drawn, in float32 or float64."""
+def _shape_and_dtype(
+    in_dim: int, num_features: int | None, sigma: float, matrix: Tensor | None
+) -> tuple[int, torch.dtype]:
+    """Number of frequencies, and their type: float32, or float64 if a matrix has that."""
     if matrix is not None:
         if matrix.ndim != 2 or matrix.shape[1] != in_dim or len(matrix) == 0:
             raise ValueError(
@@ -189,12 +208,8 @@ def _frequencies(
             )
         if num_features not in (None, len(matrix)):
             raise ValueError(f"num_features is {num_features}, and matrix has {len(matrix)} rows")
-        return matrix.detach().to(torch.promote_types(matrix.dtype, torch.float32)).clone()
+        return len(matrix), torch.promote_types(matrix.dtype, torch.float32)
     num_features = _NUM_FEATURES if num_features is None else num_features
     require_counts(in_dim=in_dim, num_features=num_features)
     require_positive(sigma=sigma)
-    device = None if generator is None else generator.device
-    drawn = torch.randn(
-        num_features, in_dim, generator=generator, device=device, dtype=default_dtype()
-    )
-    return drawn.mul(sigma).float()
+    return num_features, torch.float32

@@ -54,10 +54,16 @@ class Time2VecEncoder(Encoder):
             )
         super().__init__(in_dim, out_dim)
         self.linear_last = linear_last
-        self.weight = nn.Parameter(torch.randn(out_dim, in_dim, generator=generator))
-        self.bias = nn.Parameter(torch.randn(out_dim, generator=generator))
+        self.weight = nn.Parameter(torch.empty(out_dim, in_dim))
+        self.bias = nn.Parameter(torch.empty(out_dim))
+        self.reset_parameters(generator)
         one_cycle = torch.tensor([2 * math.pi], dtype=torch.float64, device="cpu")
         self.sincos = SinCos(out_dim - 1, one_cycle, layout="pka")
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw frequencies and phases from a standard normal distribution."""
+        for parameter in (self.weight, self.bias):
+            nn.init.normal_(parameter, generator=generator)
 
     def forward(self, x: Float[Tensor, "*batch in_dim"]) -> Float[Tensor, "*batch out_dim"]:
         """Encode times.

@@ -299,6 +299,35 @@ class EncoderFamily:
         x = case.draw(5)
         assert torch.equal(encoded(encoder, x), encoded(expected, x))
 
+    def test_parameters_are_reset_to_what_the_constructor_draws(self, case: Case) -> None:
+        torch.manual_seed(0)
+        expected = case.make()
+        with torch.device("meta"):
+            encoder = case.make()
+        encoder.to_empty(device="cpu")
+        torch.manual_seed(0)
+        encoder.reset_parameters()  # type: ignore[operator]
+        x = case.draw(5)
+        assert torch.equal(encoded(encoder, x), encoded(expected, x))
+        for each in (encoder, expected):
+            each.reset_parameters(torch.Generator().manual_seed(5))  # type: ignore[operator]
+        state = expected.state_dict()
+        assert encoder.state_dict().keys() == state.keys()
+        for name, value in encoder.state_dict().items():
+            assert torch.equal(value, state[name])
+
+    def test_sampled_numbers_that_were_never_set_are_refused_once(self, case: Case) -> None:
+        with torch.device("meta"):
+            encoder = case.make()
+        encoder.to_empty(device="cpu")
+        sampled = [m for m in encoder.modules() if getattr(m, "uncast", ())]
+        if not any(getattr(m, name) is not None for m in sampled for name in m.uncast):  # type: ignore[union-attr]
+            pytest.skip("it samples nothing")
+        with pytest.raises(ValueError, match=r"holds NaN; after to_empty, call reset_parameters"):
+            encoded(encoder, case.draw(5))
+        encoder.reset_parameters()  # type: ignore[operator]
+        assert encoded(encoder, case.draw(5)).isfinite().all()
+
     def test_constants_survive_loaders_that_fill_buffers_with_anything(self, case: Case) -> None:
         encoder = case.make()
         x = case.draw(5)

@@ -62,7 +62,7 @@ def test_what_does_not_fit_is_refused() -> None:
     grid = GridSinusoidalEncoder
     for call, message in (
         (lambda: grid_positions(()), "one or more sizes"),
-        (lambda: grid_positions((4, 3), units="each"), "units must be 'index'"),
+        (lambda: grid_positions((4, 3), units="each"), "units must be 'index'"),  # type: ignore[arg-type]
         (lambda: grid(8, axis_dims=(6, 4)), "2 even widths"),
         (lambda: grid(10, axis_dims=(5, 5)), "2 even widths"),
         (lambda: grid(8, base_size=(1, 2, 3)), "base_size must be one number or 2"),
