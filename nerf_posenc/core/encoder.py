@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.core.checks import (
+    default_dtype,
     inside_transform,
     is_recorded,
     require_coordinates,
@@ -41,6 +42,10 @@ _SYNONYMS = {
 class Encoder(nn.Module):
     """Base of all encoders: fixed widths, and constants that no cast reaches.
 
+    Features have the encoder's ``out_dtype``; without one, the type that the module was last cast
+    to, as that of the layer after it; and of a module that was not cast, the type of the
+    coordinates (of integer positions, torch's default type, float32 at least).
+
     A subclass says by ``takes_variance`` and ``takes_progress`` which keyword arguments its
     ``forward`` has beside the coordinates; calling it with another raises a ``TypeError``.
 
@@ -58,8 +63,12 @@ class Encoder(nn.Module):
     children_in_repr: ClassVar[tuple[str, ...]] = ()
     """Modules inside that ``extra_repr`` describes."""
 
+    out_dtype: torch.dtype | None = None
+    """Type of the features, whatever the module is cast to."""
+
     _device_tracker: Tensor
     _is_set = False
+    _cast_dtype: torch.dtype | None = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Name the encoder's own argument where another library's is given."""
@@ -74,7 +83,9 @@ class Encoder(nn.Module):
         self._constants: dict[str, Tensor] = {}
         self._constants_device = torch.device("cpu")
         # An empty tensor: loaders that fill buffers have nothing to fill.
-        self.register_buffer("_device_tracker", torch.empty(0), persistent=False)
+        self.register_buffer(
+            "_device_tracker", torch.empty(0, dtype=torch.float32), persistent=False
+        )
 
     @property
     def in_dim(self) -> int:
@@ -95,6 +106,11 @@ class Encoder(nn.Module):
     def frequency_bands(self) -> Float[Tensor, "num_bands axes"] | None:
         """Bands in rad per unit of the coordinate; None if there are none, or they are random."""
         return None
+
+    def features_dtype(self, like: Tensor) -> torch.dtype:
+        """Type of the features of coordinates; see the class."""
+        own = like.dtype if like.is_floating_point() else default_dtype()
+        return self.out_dtype or self._cast_dtype or own
 
     def register_constant(self, name: str, value: Tensor | None) -> None:
         """Keep a tensor that follows the coordinates to a device, and is neither cast nor saved.
@@ -170,7 +186,10 @@ class Encoder(nn.Module):
     def _apply(self, fn: Any, recurse: bool = True) -> "Encoder":
         held = {name: getattr(self, name) for name in self.uncast}
         before = {name: value.detach() for name, value in held.items() if value is not None}
+        dtype = self._device_tracker.dtype
         super()._apply(fn, recurse)
+        if self._device_tracker.dtype != dtype:
+            self._cast_dtype = self._device_tracker.dtype
         self.move_constants(self.device)
         for name, value in before.items():
             tensor = getattr(self, name)
@@ -252,7 +271,7 @@ class Identity(Encoder):
             ValueError: If its last dimension is not ``in_dim``.
         """
         require_coordinates(x, self.in_dim)
-        return x
+        return x.to(self.features_dtype(x))
 
     def extra_repr(self) -> str:
         """Show the width."""

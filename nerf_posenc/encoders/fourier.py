@@ -68,8 +68,8 @@ class FourierEncoder(Encoder):
         trainable: train the bands from these values on, as PINNs and tabular models do (Gorishniy
             et al. 2022, arXiv:2203.05556). They are ``sincos.frequencies`` in the
             ``state_dict``, in float32, and no cast reaches them.
-        out_dtype: type of the features; None is that of the coordinates. ``torch.bfloat16`` before
-            layers in bfloat16: the coordinates stay in float32.
+        out_dtype: type of the features; None is the type that the module was last cast to, or that
+            of the coordinates. The coordinates stay in float32.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -236,7 +236,7 @@ class FourierEncoder(Encoder):
                 frequencies ``(num, in_dim)`` to factors ``(num,)`` or ``(*batch, num)``.
 
         Returns:
-            Features in ``x.dtype``, or the encoder's ``out_dtype``. A coordinate that is not finite
+            Features in the type that docs/conventions.md gives. A coordinate that is not finite
             gives NaN in its columns.
 
         Raises:
@@ -249,7 +249,7 @@ class FourierEncoder(Encoder):
             raise ValueError("give weight or progress, not both")
         if progress is not None:
             weight = coarse_to_fine_weight(self.num_bands, progress).to(x.device)
-        dtype = self.out_dtype or x.dtype
+        dtype = self.features_dtype(x)
         if x.dtype in (torch.float16, torch.bfloat16):
             # The gradients of the raw columns and of the others are added before they are rounded.
             x = x.float()

@@ -20,12 +20,12 @@ from nerf_posenc.encoders.interpolation import (
     Interpolation,
     cells_from_positions,
     combine_corners,
-    features_dtype,
     nodes_from_positions,
     positions_from_unit,
     require_bounds,
     require_interpolation,
     sides_from_nodes,
+    table_dtype,
     unit_coordinates,
     weighted_rows,
 )
@@ -105,7 +105,8 @@ class _GridEncoder(Encoder):
                 [coarse_to_fine_weight][nerf_posenc.core.coarse_to_fine_weight].
 
         Returns:
-            Features, levels outermost, in the type of the table or of float64 coordinates.
+            Features, levels outermost, in the type of the table; of float64 coordinates in
+            float64, if the module was not cast.
 
         Raises:
             TypeError: If ``x`` does not hold floating-point numbers.
@@ -131,7 +132,7 @@ class _GridEncoder(Encoder):
             window = coarse_to_fine_weight(self.num_levels, progress)
             features = features * window.to(features)[:, None, None]
         features = features.transpose(0, 1).flatten(1)
-        return features.to(features_dtype(corners.weights, self.table))
+        return features.to(self._cast_dtype or table_dtype(corners.weights, self.table))
 
     def corners(self, x: Float[Tensor, "*batch in_dim"]) -> Corners:
         """Find the rows that coordinates are interpolated from, and their weights.

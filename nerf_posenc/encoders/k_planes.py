@@ -17,12 +17,12 @@ from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.encoders.interpolation import (
     Interpolation,
     combine_corners,
-    features_dtype,
     nodes_from_positions,
     positions_from_unit,
     require_bounds,
     require_interpolation,
     sides_from_nodes,
+    table_dtype,
     unit_coordinates,
     weighted_rows,
 )
@@ -151,7 +151,8 @@ class KPlanesEncoder(Encoder):
             x: points in the bounds, any batch shape.
 
         Returns:
-            Features in the type of the planes or of float64 coordinates.
+            Features in the type of the planes; of float64 coordinates in float64, if the module was
+            not cast.
 
         Raises:
             TypeError: If ``x`` does not hold floating-point numbers.
@@ -167,7 +168,7 @@ class KPlanesEncoder(Encoder):
             for plane, pair in zip(self.planes, axes, strict=True)
         ]
         features = self._reduced(parts).reshape(*x.shape[:-1], self.out_dim)
-        return features.to(features_dtype(x, self.planes[0]))
+        return features.to(self._cast_dtype or table_dtype(x, self.planes[0]))
 
     def _interpolated(self, plane: Tensor, position: Tensor, size: Tensor) -> Tensor:
         low, high, weights = nodes_from_positions(position, size, self.interpolation)

@@ -53,7 +53,8 @@ class GaussianEncoder(Encoder):
             features. True is ``"front"``, False is None.
         trainable: train the frequencies, and the offsets where there are any, from these values on.
         generator: random number generator; None is torch's own.
-        out_dtype: type of the features; None is that of the coordinates.
+        out_dtype: type of the features; None is the type that the module was last cast to, or that
+            of the coordinates.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -150,7 +151,7 @@ class GaussianEncoder(Encoder):
                 [FourierEncoder][nerf_posenc.FourierEncoder].
 
         Returns:
-            Features in ``x.dtype``, or the encoder's ``out_dtype``.
+            Features in ``out_dtype``.
 
         Raises:
             TypeError: If ``x`` does not hold floating-point numbers.
@@ -162,7 +163,7 @@ class GaussianEncoder(Encoder):
         if variance is not None:
             require_not_negative(variance, "variance")
             along = exact_product(variance, self.matrix.T.square().to(variance))
-        dtype = self.out_dtype or x.dtype
+        dtype = self.features_dtype(x)
         if self.offsets is None and along is None:
             features: Tensor = self.sincos(x, basis=self.matrix, out_dtype=dtype)
         else:

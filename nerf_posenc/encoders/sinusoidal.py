@@ -42,7 +42,8 @@ class SinusoidalEncoder(Encoder):
             of one too few for an odd width the last column is 0.
         split: all of the first phase, then all of the second, instead of pairs.
         phases: order of sine and cosine.
-        out_dtype: type of the embeddings; None is that of the positions.
+        out_dtype: type of the embeddings; None is the type that the module was last cast to, or
+            that of the positions.
 
     Raises:
         ValueError: If ``dim`` is below 1, ``base`` is not finite and positive, or there are too few
@@ -132,8 +133,7 @@ class SinusoidalEncoder(Encoder):
                 Half precision has rounded what it holds: 256 and 257 are the same in bfloat16.
 
         Returns:
-            Embeddings in the positions' floating-point type (integers: the default one), or the
-            encoder's ``out_dtype``.
+            Embeddings in ``out_dtype``.
 
         Raises:
             TypeError: If the positions are no tensor.
@@ -149,7 +149,13 @@ class SinusoidalEncoder(Encoder):
                 f"positions of shape {tuple(positions.shape)} look like embeddings of width "
                 f"{self.out_dim}; use add_to(embeddings), or give positions of shape (length,)"
             )
-        features: Tensor = self.sincos(positions[..., None], out_dtype=self.out_dtype)
+        return self.embedded(positions, self.features_dtype(positions))
+
+    def embedded(
+        self, positions: Num[Tensor, "*batch"], dtype: torch.dtype
+    ) -> Float[Tensor, "*batch dim"]:
+        """Encode positions in a type, whatever the encoder's own is."""
+        features: Tensor = self.sincos(positions[..., None], out_dtype=dtype)
         missing = self.out_dim - self.sincos.out_dim
         if missing > 0:
             return nn.functional.pad(features, (0, missing))
@@ -163,7 +169,7 @@ class SinusoidalEncoder(Encoder):
             offset: the first position.
 
         Returns:
-            One row per position, in the default floating-point type.
+            One row per position, as of integer positions.
 
         Raises:
             TypeError: If ``length`` is a shape.

@@ -51,7 +51,8 @@ class GridSinusoidalEncoder(Encoder):
             every image had this many rows and columns; one number or one for each axis.
         position_scale: divide the positions of ``table`` by this; one number or one for each
             axis.
-        out_dtype: type of the embeddings; None is that of the positions.
+        out_dtype: type of the embeddings; None is the type that the module was last cast to, or
+            that of the positions.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -157,8 +158,7 @@ class GridSinusoidalEncoder(Encoder):
             positions: one number for each axis, rows first; integers or reals.
 
         Returns:
-            Embeddings in the positions' floating-point type (integers: the default one), or the
-            encoder's ``out_dtype``.
+            Embeddings in ``out_dtype``.
 
         Raises:
             TypeError: If the positions are no tensor.
@@ -170,14 +170,14 @@ class GridSinusoidalEncoder(Encoder):
                 f"positions must have shape (*batch, {self.in_dim}); got {tuple(positions.shape)}"
             )
         ordered = [positions[..., axis] for axis in self.axis_order]
+        dtype = self.features_dtype(positions)
         if self.axis_dims is None:
-            features: Tensor = self.sincos(torch.stack(ordered, dim=-1), out_dtype=self.out_dtype)
+            features: Tensor = self.sincos(torch.stack(ordered, dim=-1), out_dtype=dtype)
             # A negative pad cuts surplus columns, a positive one appends zeros.
             surplus = self.out_dim - features.shape[-1]
             return F.pad(features, (0, surplus)) if surplus else features
-        parts = [encoder(part) for encoder, part in zip(self.axes, ordered, strict=True)]
-        joined = torch.cat(parts, dim=-1)
-        return joined if self.out_dtype is None else joined.to(self.out_dtype)
+        parts = [axis.embedded(part, dtype) for axis, part in zip(self.axes, ordered, strict=True)]  # type: ignore[operator]
+        return torch.cat(parts, dim=-1)
 
     def table(self, shape: Sequence[int]) -> Float[Tensor, "*shape dim"]:
         """Embeddings of all positions of a grid.
@@ -186,7 +186,7 @@ class GridSinusoidalEncoder(Encoder):
             shape: its size along each axis, rows first: ``(14, 14)``.
 
         Returns:
-            Embeddings ``(*shape, dim)`` in the default floating-point type.
+            Embeddings ``(*shape, dim)``, as of integer positions.
 
         Raises:
             TypeError: If the shape is a number.
@@ -257,7 +257,7 @@ class GridSinusoidalEncoder(Encoder):
                 ``key_padding_mask``, have it the other way round.)
 
         Returns:
-            Embeddings in the default floating-point type.
+            Embeddings, as of integer positions.
 
         Raises:
             TypeError: If the mask is not boolean.

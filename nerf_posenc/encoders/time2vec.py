@@ -72,18 +72,19 @@ class Time2VecEncoder(Encoder):
             x: times of any range; keep them in float32.
 
         Returns:
-            Features in ``x.dtype``.
+            Features in the type of the last cast, or ``x.dtype``.
 
         Raises:
             TypeError: If ``x`` does not hold floating-point numbers.
             ValueError: If its last dimension is not ``in_dim``.
         """
         require_coordinates(x, self.in_dim)
-        dtype = torch.float32 if x.device.type == "mps" else torch.float64
-        angles = x.to(dtype) @ self.weight.to(dtype).T + self.bias.to(dtype)
+        wide = torch.float32 if x.device.type == "mps" else torch.float64
+        angles = x.to(wide) @ self.weight.to(wide).T + self.bias.to(wide)
+        dtype = self.features_dtype(x)
         # Angles in cycles: the band of `sincos` is 2 pi, which reduces them exactly.
-        waves: Tensor = self.sincos(angles[..., 1:] / (2 * math.pi), out_dtype=x.dtype)
-        parts = [angles[..., :1].to(x.dtype), waves[..., : self.out_dim - 1]]
+        waves: Tensor = self.sincos(angles[..., 1:] / (2 * math.pi), out_dtype=dtype)
+        parts = [angles[..., :1].to(dtype), waves[..., : self.out_dim - 1]]
         return torch.cat(parts[::-1] if self.linear_last else parts, dim=-1)
 
     def extra_repr(self) -> str:

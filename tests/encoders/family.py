@@ -167,6 +167,24 @@ class EncoderFamily:
         expected = encoded(with_state(case, encoder), x.float())
         torch.testing.assert_close(features.float(), expected, atol=0.02, rtol=0.01)
 
+    @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+    def test_features_have_the_type_that_the_module_was_cast_to(
+        self, case: Case, dtype: torch.dtype
+    ) -> None:
+        if not case.keeps_half:
+            pytest.skip("angles are float32 in any model")
+        encoder = case.make()
+        x = case.draw(20)
+        model = nn.Sequential(encoder, nn.Linear(case.num_features(encoder), 3)).to(dtype)
+        assert model(x).dtype == dtype
+        features = encoder(x)
+        exact = with_state(case, encoder)(x)
+        is_rounded = any(parameter.dtype == dtype for parameter in encoder.parameters())
+        if dtype == torch.bfloat16 and not is_rounded:
+            assert torch.equal(features, exact.to(dtype))
+        torch.testing.assert_close(features.float(), exact, atol=0.02, rtol=0.01)
+        assert model.float()(x).dtype == torch.float32
+
     def test_copies_and_state_dicts_encode_alike(self, case: Case) -> None:
         encoder = case.make()
         x = case.draw(5)
