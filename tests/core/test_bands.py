@@ -45,17 +45,20 @@ def test_float32_error_stays_below_3e_7_at_every_octave_of_pi(octave: int, reach
         assert error.abs().max() <= 3e-7
 
 
-@pytest.mark.parametrize("octave", range(0, 21, 4))
+@pytest.mark.parametrize("octave", range(0, 41, 8))
 @pytest.mark.parametrize("base", [1.0, math.e, 0.1, 3 * math.pi])
 @pytest.mark.parametrize("reach", [1.0, 1000.0])
-def test_float32_error_stays_below_1e_6_on_other_bases(
+def test_float32_error_is_within_its_bound_on_other_bases(
     octave: int, base: float, reach: float
 ) -> None:
+    # The sentence of README.md and of `sine_of_fraction`; octaves of 1 have no second term.
+    cycles = 0.0 if base == 1 else math.ldexp(base, octave) * reach / (2 * math.pi)
+    bound = 3e-7 + 1.5e-15 * cycles
     x = uniform(100, low=-reach, high=reach, seed=octave)
     features = sincos(x[:, None], octave_bands(1, min_octave=octave, base=base))
     for column, phase in enumerate(PHASES):
         expected = sine_of_band(x, math.ldexp(base, octave), phase)
-        assert (features[:, column].double() - expected).abs().max() <= 1e-6
+        assert (features[:, column].double() - expected).abs().max() <= bound
 
 
 @pytest.mark.parametrize("octave", [0, 9, 20])
