@@ -107,6 +107,8 @@ class LearnedGridEncoder(Encoder):
         std: float = 0.02,
         generator: torch.Generator | None = None,
     ) -> None:
+        if not isinstance(shape, Sequence):
+            raise TypeError(f"shape must be (rows, columns), as ({shape}, {shape}); got {shape}")
         if len(shape) != 2 or num_prefix < 0:
             raise ValueError(
                 f"shape must be (rows, columns) and num_prefix 0 or more; got {tuple(shape)} and "

@@ -14,6 +14,7 @@ from nerf_posenc.core.bands import geometric_bands
 from nerf_posenc.core.checks import (
     require_coordinates,
     require_counts,
+    require_positions,
     require_positive,
     require_tensor,
 )
@@ -86,7 +87,7 @@ class PoPEEncoder(Encoder):
         Args:
             positions: positions of tokens, integers or reals of any sign.
         """
-        require_tensor(positions, "positions")
+        require_positions(positions, self.dim, "rotate(x, positions)")
         if positions.dtype in (torch.float16, torch.bfloat16):
             positions = positions.float()
         features: Tensor = self.sincos(positions[..., None])

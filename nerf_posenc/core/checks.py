@@ -136,6 +136,22 @@ def require_not_negative(x: Tensor, name: str) -> None:
         raise ValueError(f"{name} must be 0 or more; got {least:g}")
 
 
+def require_positions(positions: Tensor, width: int, remedy: str) -> None:
+    """Refuse what is no tensor, and reals that look like features: ``(*batch, length, width)``.
+
+    Raises:
+        TypeError: If the positions are no tensor.
+        ValueError: Naming the shape, and what takes features.
+    """
+    require_tensor(positions, "positions")
+    is_wide = positions.ndim > 2 and positions.shape[-1] == width
+    if is_wide and positions.is_floating_point():
+        raise ValueError(
+            f"positions of shape {tuple(positions.shape)} look like features of width {width}; "
+            f"use {remedy}, or give positions of shape (length,)"
+        )
+
+
 def require_embeddings(embeddings: Tensor, dim: int) -> None:
     """Refuse embeddings that are not ``(*batch, length, dim)``.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -38,6 +39,9 @@ _SYNONYMS = {
     "theta": ("base",),
 }
 
+# Scenes without bounds and calendars stay far below, indices of small images are above.
+_MOST_PERIODS = 32
+
 
 class Encoder(nn.Module):
     """Base of all encoders: fixed widths, and constants that no cast reaches.
@@ -68,6 +72,7 @@ class Encoder(nn.Module):
 
     _device_tracker: Tensor
     _is_set = False
+    _is_looked_at = False
     _cast_dtype: torch.dtype | None = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -160,6 +165,25 @@ class Encoder(nn.Module):
                     "reset_parameters() or load a state_dict"
                 )
         self._is_set = True
+
+    def look_at(self, x: Tensor, period: float) -> None:
+        """Warn at the first forward of coordinates that look like pixel indices.
+
+        Args:
+            x: coordinates, which are looked at on the CPU alone, where nothing waits for them.
+            period: interval that the coordinates are meant to lie in.
+        """
+        if not x.is_cpu or not x.numel() or is_recorded() or inside_transform():
+            return
+        self._is_looked_at = True
+        low, high = (float(end) for end in x.detach().aminmax())
+        if high - low > _MOST_PERIODS * period:
+            warnings.warn(
+                f"the coordinates go from {low:g} to {high:g}, where {type(self).__name__} is "
+                f"meant for an interval of {period:g}. Scale pixel indices to [-1, 1] first, as "
+                "grid_positions(shape, units='longer') does",
+                stacklevel=5,
+            )
 
     def move_constants(self, device: torch.device) -> None:
         """Put the constants on a device, if they are not there; ``forward`` begins with this."""

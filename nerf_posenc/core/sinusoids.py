@@ -2,8 +2,8 @@
 
 Every encoder of this library is *bands -> angles -> sin/cos*, and every sine of a coordinate is
 computed here. (Windows in `core.bands`, responses in `core.filters` and activations in `networks`
-have sines of other things.) The two functions at the top are the definition, and `SinCos` holds the constants of the
-bands. How rows are chunked and differentiated is in `core.speed`.
+have sines of other things.) The two functions at the top are the definition, and `SinCos` holds the
+constants of the bands. How rows are chunked and differentiated is in `core.speed`.
 
 The coordinates stay float32 under autocast too: only the features are cast, because a coordinate
 in bfloat16 has lost the digits that a high band multiplies.

@@ -150,6 +150,8 @@ class FourierEncoder(Encoder):
         kept = None if columns == computed else [place[column] for column in columns]
         super().__init__(in_dim, len(columns))
         self._octaves = octaves
+        lowest = float(bands.abs().min()) if bands.numel() else 0.0
+        self._period = 2 * math.pi / lowest if lowest else math.inf
         self.include_input = include_input
         self.out_dtype = out_dtype
         kind = TrainableSinCos if trainable else SinCos
@@ -249,6 +251,8 @@ class FourierEncoder(Encoder):
             raise ValueError("give weight or progress, not both")
         if progress is not None:
             weight = coarse_to_fine_weight(self.num_bands, progress).to(x.device)
+        if not self._is_looked_at:
+            self.look_at(x, self._period)
         dtype = self.features_dtype(x)
         if x.dtype in (torch.float16, torch.bfloat16):
             # The gradients of the raw columns and of the others are added before they are rounded.

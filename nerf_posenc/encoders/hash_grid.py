@@ -112,6 +112,8 @@ class _GridEncoder(Encoder):
             TypeError: If ``x`` does not hold floating-point numbers.
             ValueError: If its last dimension is not ``in_dim``.
         """
+        if not self._is_looked_at:
+            self.look_at(x, self.bounds[1] - self.bounds[0])
         features = self.interpolate(self.corners(x), progress=progress)
         return features.reshape(*x.shape[:-1], self.out_dim)
 

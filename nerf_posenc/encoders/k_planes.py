@@ -158,6 +158,8 @@ class KPlanesEncoder(Encoder):
             TypeError: If ``x`` does not hold floating-point numbers.
             ValueError: If its last dimension is not ``in_dim``.
         """
+        if not self._is_looked_at:
+            self.look_at(x, self.bounds[1] - self.bounds[0])
         # Filled on the device: a copy from the host would make a GPU wait.
         size = torch.stack([torch.full((1, 1), n, device=x.device) for n in self.resolution])
         unit = unit_coordinates(x, self.in_dim, self.bounds)

@@ -12,7 +12,7 @@ from nerf_posenc.core.checks import (
     default_dtype,
     require_counts,
     require_embeddings,
-    require_tensor,
+    require_positions,
 )
 from nerf_posenc.core.columns import Phases, column_labels
 from nerf_posenc.core.encoder import Encoder
@@ -139,16 +139,7 @@ class SinusoidalEncoder(Encoder):
             TypeError: If the positions are no tensor.
             ValueError: If they are reals that look like embeddings: ``(*batch, length, dim)``.
         """
-        require_tensor(positions, "positions")
-        if (
-            positions.is_floating_point()
-            and positions.ndim > 2
-            and positions.shape[-1] == self.out_dim
-        ):
-            raise ValueError(
-                f"positions of shape {tuple(positions.shape)} look like embeddings of width "
-                f"{self.out_dim}; use add_to(embeddings), or give positions of shape (length,)"
-            )
+        require_positions(positions, self.out_dim, "add_to(embeddings)")
         return self.embedded(positions, self.features_dtype(positions))
 
     def embedded(

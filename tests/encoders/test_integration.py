@@ -197,7 +197,7 @@ def test_the_wrong_kind_of_argument_is_named(call: Callable[[], object], message
         (lambda: ne.GridSinusoidalEncoder.preset("difusers", 8), "did you mean diffusers"),
         (
             lambda: ne.SinusoidalEncoder(64)(torch.rand(2, 10, 64)),
-            r"look like embeddings of width 64; use add_to",
+            r"look like features of width 64; use add_to",
         ),
         (
             lambda: ne.SinusoidalEncoder(8).add_to(torch.rand(3, 8), sequence_dim=-1),
@@ -248,6 +248,29 @@ def test_lists_of_numbers_are_bands() -> None:
     assert torch.equal(
         ne.FourierEncoder(2, frequencies=[1.0, 2.5])(x), ne.FourierEncoder(2, frequencies=bands)(x)
     )
+
+
+PIXELS = torch.arange(500.0)[:, None].expand(-1, 2)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ne.FourierEncoder(2, 10),
+        lambda: ne.FourierEncoder.preset("nerf", 2, 10),
+        lambda: ne.HashGridEncoder(2, 2, log2_table_size=6),
+        lambda: ne.DenseGridEncoder(2, base_resolution=4),
+        lambda: ne.KPlanesEncoder(2, 2, resolution=4),
+    ],
+)
+def test_pixel_indices_are_warned_of_once(make: Callable[[], nn.Module]) -> None:
+    encoder = make()
+    with pytest.warns(UserWarning, match=r"go from 0 to 499, where .* Scale pixel indices"):
+        encoder(PIXELS)
+    encoder(PIXELS)
+    # Far from 0, or with bands that are as slow, nothing is amiss.
+    make()(PIXELS / 250 + 999)
+    ne.FourierEncoder(2, frequencies=ne.geometric_bands(32))(PIXELS)
 
 
 def test_sequence_first_embeddings_get_the_same_positions() -> None:

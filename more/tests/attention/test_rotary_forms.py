@@ -12,6 +12,7 @@ from nerf_posenc_attention import (
     ROTARY,
     FourierSeriesRotaryEncoder,
     MixedRotaryEncoder,
+    PoPEEncoder,
     RotaryEncoder,
     XPosEncoder,
     mrope_axes,
@@ -284,6 +285,8 @@ def test_mistakes_with_positions_and_heads_are_named() -> None:
             lambda: RotaryEncoder(8, frequencies=geometric_bands(2)),
             r"one number for each pair, \[4\]",
         ),
+        (lambda: RotaryEncoder(64)(torch.rand(2, 8, 10, 64)), r"width 64; use rotate\(x, pos"),
+        (lambda: PoPEEncoder(8, 2)(torch.rand(2, 5, 8)), r"width 8; use rotate\(x, pos"),
         (lambda: RotaryEncoder(8, 3), "multiple of 2 \\* num_axes = 6"),
         (lambda: RotaryEncoder(8, pairing="both"), "pairing must be"),  # type: ignore[arg-type]
         (lambda: RotaryEncoder(8).rotate(torch.zeros(3, 6), torch.arange(3)), "length, 8"),
