@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.checks import require_counts, require_positive, without_autocast
+from nerf_posenc.core.checks import require_counts, require_positive, whole, without_autocast
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -35,12 +35,8 @@ def relative_positions(
         >>> relative_positions(1, 3)
         tensor([[-2, -1,  0]])
     """
-    num_keys = num_queries if num_keys is None else num_keys
-    if not (isinstance(num_queries, int) and isinstance(num_keys, int)):
-        raise TypeError(
-            "num_queries and num_keys must be integers, as bias(100, 120); got "
-            f"{num_queries!r} and {num_keys!r}"
-        )
+    num_queries = whole(num_queries, "num_queries")
+    num_keys = num_queries if num_keys is None else whole(num_keys, "num_keys")
     if not 0 <= num_queries <= num_keys:
         raise ValueError(f"num_keys must be num_queries or more; got {num_keys} and {num_queries}")
     # keys [0 1 2 3] of 2 queries at 2 and 3  ->  [[-2 -1 0 1], [-3 -2 -1 0]]

@@ -11,6 +11,7 @@
 
 import itertools
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -256,7 +257,7 @@ class CandidateSearch:
             made.name,
             tuple(changes),
             line,
-            lambda rows: factor * encoder(positions[rows]),
+            lambda rows: factor * _encoded(encoder, positions[rows]),
             made.handicap,
         )
 
@@ -523,3 +524,11 @@ class CandidateSearch:
         none = PositionTransform.none(self._num_axes)
         transform = PositionTransform(arrangement["order"], none.factor, none.offset)
         return self._candidate(made, transform, self._plain, "")
+
+
+def _encoded(encoder: Any, positions: Tensor) -> Tensor:
+    """Features of positions, which are measured in whatever unit they have."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the coordinates go from", UserWarning)
+        features: Tensor = encoder(positions)
+    return features

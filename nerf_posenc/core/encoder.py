@@ -39,8 +39,8 @@ _SYNONYMS = {
     "theta": ("base",),
 }
 
-# Scenes without bounds and calendars stay far below, indices of small images are above.
-_MOST_PERIODS = 32
+# Scenes without bounds and calendars stay far below, indices of images are above.
+_MOST_PERIODS = 64
 
 
 class Encoder(nn.Module):

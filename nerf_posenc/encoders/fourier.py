@@ -151,7 +151,8 @@ class FourierEncoder(Encoder):
         super().__init__(in_dim, len(columns))
         self._octaves = octaves
         lowest = float(bands.abs().min()) if bands.numel() else 0.0
-        self._period = 2 * math.pi / lowest if lowest else math.inf
+        # Of high bands alone, coordinates in [-1, 1] have many periods.
+        self._period = max(2.0, 2 * math.pi / lowest) if lowest else math.inf
         self.include_input = include_input
         self.out_dtype = out_dtype
         kind = TrainableSinCos if trainable else SinCos
