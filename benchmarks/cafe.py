@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.core.checks import require_coordinates, require_counts
+from nerf_posenc.core.checks import require_coordinates, require_counts, without_autocast
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
 
@@ -65,7 +65,7 @@ class CAFEEncoder(Encoder):
         super().__init__(in_dim, num_features)
         self.num_polynomials = num_polynomials
         self.frequencies = GaussianEncoder(
-            in_dim, num_frequencies, sigma=sigma, generator=generator
+            in_dim, num_frequencies, sigma=sigma, generator=generator, out_dtype=torch.float32
         )
         # Skip torch's initialization, which would draw from the global generator.
         device = torch.get_default_device()
@@ -81,7 +81,8 @@ class CAFEEncoder(Encoder):
         """Encode coordinates.
 
         Args:
-            x: coordinates in [-1, 1]; polynomials grow fast outside.
+            x: coordinates in [-1, 1]; those outside are moved to the edge, since polynomials grow
+                fast there.
 
         Raises:
             TypeError: If ``x`` does not hold floating-point numbers.
@@ -89,16 +90,17 @@ class CAFEEncoder(Encoder):
         """
         require_coordinates(x, self.in_dim)
         # Polynomials of half-precision coordinates would lose all digits on the way.
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        wide = x.clamp(-1, 1).to(torch.promote_types(x.dtype, torch.float32))
         features = torch.cat([self.frequencies(wide), *self._polynomials(wide)], dim=-1)
         product = torch.ones((), dtype=features.dtype, device=features.device)
-        for branch in self.branches:
-            if isinstance(branch, nn.Linear):
-                weight, bias = (t.to(features.dtype) for t in branch.parameters())
-                product = product * F.linear(features, weight, bias)
-            else:  # A layer that quantization has put in its place.
-                product = product * branch(features)
-        return product.to(x.dtype)
+        with without_autocast(x):
+            for branch in self.branches:
+                if isinstance(branch, nn.Linear):
+                    weight, bias = (t.to(features.dtype) for t in branch.parameters())
+                    product = product * F.linear(features, weight, bias)
+                else:  # A layer that quantization has put in its place.
+                    product = product * branch(features)
+        return product.to(self.features_dtype(x))
 
     def _polynomials(self, x: Tensor) -> list[Tensor]:
         """Chebyshev polynomials by their recurrence, T_n = 2 x T_{n-1} - T_{n-2}."""

@@ -18,7 +18,9 @@ import torch
 from tests import small
 
 # Modules of checks that several test modules share.
-pytest.register_assert_rewrite("tests.kind_properties", "tests.mistakes", "tests.signals")
+pytest.register_assert_rewrite(
+    "tests.encoders.family", "tests.kind_properties", "tests.mistakes", "tests.signals"
+)
 
 
 # A test of a property is no test of the time that a busy machine takes for it.

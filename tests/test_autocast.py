@@ -47,7 +47,7 @@ CALLS: dict[str, Callable[[], Tensor]] = {
     "harmonics": lambda: SphericalHarmonicsEncoder(5)(DIRECTIONS),
     "integrated": lambda: IntegratedDirectionalEncoder(4)(DIRECTIONS, roughness=VARIANCE[:, :1]),
     "globe": lambda: Sphere2VecEncoder(16, unit="radians")(X[:, :2]),
-    "time2vec": lambda: Time2VecEncoder(16)(100 * X[:, :1]),
+    "time2vec": lambda: Time2VecEncoder(1, 16)(100 * X[:, :1]),
     "hash": lambda: HashGridEncoder(3, 4, log2_table_size=12)(X),
     "planes": lambda: KPlanesEncoder(3, 8, resolution=16)(X),
     "sequence": lambda: SinusoidalEncoder(64)(POSITIONS),

@@ -31,7 +31,7 @@ CASES: list[CaseOfPrinting] = [
         dict(in_dim=3, num_bands=4, max_octave=4.0),
         dict(
             num_bands=[4, 3, 4],
-            bands=BANDS,
+            frequencies=BANDS,
             min_octave=1,
             max_octave=5.0,
             base=1.0,
@@ -52,6 +52,7 @@ CASES: list[CaseOfPrinting] = [
             matrix=torch.rand(4, 3),
             phases=("cos", "sin"),
             offsets=torch.rand(4),
+            include_input="back",
             out_dtype=torch.float64,
         ),
         coordinates(3),
@@ -62,7 +63,7 @@ CASES: list[CaseOfPrinting] = [
         dict(
             dim=10,
             base=100.0,
-            bands=torch.arange(1.0, 5.0).double(),
+            frequencies=torch.arange(1.0, 5.0).double(),
             split=True,
             phases=("cos", "sin"),
             out_dtype=torch.float64,
@@ -78,7 +79,7 @@ CASES: list[CaseOfPrinting] = [
             layout="pak",
             axis_order=(1, 0),
             axis_dims=(8, 4),
-            bands=torch.arange(1.0, 4.0).double(),
+            frequencies=torch.arange(1.0, 4.0).double(),
             start=1,
             span=2 * math.pi,
             base_size=16,
@@ -104,6 +105,8 @@ CASES: list[CaseOfPrinting] = [
             log2_table_size=9,
             base_resolution=5,
             growth=1.5,
+            max_resolution=20,
+            resolutions=[4, 6, 20],
             convention="torch-ngp",
             **GRID,
         ),
@@ -117,6 +120,8 @@ CASES: list[CaseOfPrinting] = [
             features_per_level=1,
             base_resolution=5,
             growth=1.5,
+            max_resolution=20,
+            resolutions=[4, 6, 20],
             align_corners=False,
             **GRID,
         ),
@@ -140,8 +145,12 @@ def _pairs(cases: Sequence[CaseOfPrinting]) -> Iterator[Any]:
     for kind, given, others, evaluate in cases:
         for name, value in others.items():
             changed = {**given, **(value if name == "rotary" else {name: value})}
-            if name == "bands" and kind is root.FourierEncoder:
-                changed.pop("max_octave")
+            # What replaces other arguments is given alone.
+            for replaced in {
+                "frequencies": ["num_bands", "max_octave"],
+                "resolutions": ["num_levels"],
+            }.get(name, []):
+                changed.pop(replaced, None)
             yield pytest.param(kind, given, changed, evaluate, id=f"{kind.__name__}-{name}")
 
 

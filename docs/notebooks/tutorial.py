@@ -234,7 +234,7 @@ for distance_asked in (1 / 128, 1.0, 2.0):
 # %%
 positions = torch.arange(200.0)
 sinusoidal = SinusoidalEncoder(64)(positions)
-fourier = FourierEncoder(1, bands=geometric_bands(64))(positions[:, None])
+fourier = FourierEncoder(1, frequencies=geometric_bands(32))(positions[:, None])
 print("equal to the bit:", torch.equal(sinusoidal, fourier))
 
 _, (left, right) = plt.subplots(1, 2, figsize=(10, 2.8), width_ratios=(3, 2))

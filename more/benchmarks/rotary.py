@@ -60,7 +60,7 @@ def float32_columns(positions: Tensor, dim: int) -> Tensor:
 
 def exact(x: Tensor, positions: Tensor) -> Tensor:
     """The rotation of neighbors in float64."""
-    angles = positions.double()[:, None].cpu() * geometric_bands(x.shape[-1])
+    angles = positions.double()[:, None].cpu() * geometric_bands(x.shape[-1] // 2)
     turn = torch.polar(torch.ones_like(angles), angles)
     pairs = torch.view_as_complex(x.double().cpu().unflatten(-1, (-1, 2)))
     return torch.view_as_real(pairs * turn).flatten(-2)

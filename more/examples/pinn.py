@@ -65,7 +65,7 @@ def main() -> dict[str, float]:
         "the coordinate": error_of(Identity(1)),
         "6 octaves": error_of(FourierEncoder(1, 6)),
         "6 octaves, trained": error_of(FourierEncoder(1, 6, trainable=True)),
-        "1 to 24 cycles": error_of(FourierEncoder(1, bands=bands)),
+        "1 to 24 cycles": error_of(FourierEncoder(1, frequencies=bands)),
     }
     for name, error in results.items():
         print(f"{name:18s} relative error {error:.2%}")

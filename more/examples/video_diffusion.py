@@ -36,7 +36,7 @@ class Denoiser(nn.Module):
         preset = ROTARY["wan"]
         self.rotary = RotaryEncoder.preset("wan", dim=WIDTH // HEADS)
         self.positions = preset.positions((FRAMES, SIZE, SIZE)) * with_positions
-        self.time = SinusoidalEncoder.timestep(WIDTH, flip=True)
+        self.time = SinusoidalEncoder.timestep(WIDTH, flip_sin_to_cos=True, downscale_freq_shift=0)
         self.embed = nn.Linear(1, WIDTH)
         self.layers = nn.ModuleList(
             nn.ModuleDict(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from nerf_posenc.core.checks import require_counts
+from nerf_posenc.core.checks import default_dtype, require_counts
 from nerf_posenc_attention.relative_bias import relative_positions
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def alibi_slopes(num_heads: int) -> Float[Tensor, " num_heads"]:
     lower = 1 << (num_heads.bit_length() - 1)
     slopes: Sequence[float] = [2 ** (-8 * i / lower) for i in range(1, lower + 1)]
     higher = [2 ** (-4 * i / lower) for i in range(1, 2 * lower + 1)]
-    return torch.tensor([*slopes, *higher[0::2][: num_heads - lower]])
+    return torch.tensor([*slopes, *higher[0::2][: num_heads - lower]], dtype=default_dtype())
 
 
 def alibi_bias(

@@ -219,7 +219,7 @@ def transformed_by_camera(
 
     CaPE of EscherNet (Kong et al. 2024, arXiv:2402.03908) is this on all columns, with
     the inverse of the pose for queries and its transpose for keys. (Its form for four degrees
-    of freedom is ``RotaryEncoder(dim, 4, bands=torch.ones(dim // 8))`` on azimuth and so on.)
+    of freedom is ``RotaryEncoder(dim, 4, frequencies=torch.ones(dim // 8))`` on azimuth and so on.)
 
     Args:
         x: tokens, camera by camera, as many for each; the width a multiple of 4.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.core.bands import geometric_bands
-from nerf_posenc.core.checks import format_values, require_counts
+from nerf_posenc.core.checks import default_dtype, format_values, require_counts
 from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc.core.speed import exact_product
 from nerf_posenc_attention.rotation import Rotation
@@ -61,7 +61,7 @@ class FourierSeriesRotaryEncoder(Rotation):
         require_counts(dim=dim, num_heads=num_heads, trained_length=trained_length)
         if dim % 2:
             raise ValueError(f"dim must be even; got {dim}")
-        bands = geometric_bands(dim, base=base)
+        bands = geometric_bands(dim // 2, base=base)
         bands = bands[bands >= 2 * math.pi / trained_length]
         if len(bands) == 0 or dim < 4:
             raise ValueError(
@@ -71,21 +71,27 @@ class FourierSeriesRotaryEncoder(Rotation):
         super().__init__(1, dim, pairing="half", blocks=(dim,), num_heads=num_heads)
         self.trained_length = trained_length
         self.base = base
-        num_series = min(len(bands), dim // 4)
+        self.gain = gain
+        shape = (num_heads, len(bands), min(len(bands), dim // 4))
         for name in self.uncast:
-            drawn = torch.empty(num_heads, len(bands), num_series)
-            nn.init.xavier_normal_(drawn, gain=gain, generator=generator)
-            # Around the identity: series i has coefficient 1 at band i * step.
-            step = math.ceil(len(bands) / num_series)
-            own = torch.arange(0, len(bands), step)
-            drawn[:, own, torch.arange(len(own))] += 1
-            self.register_buffer(name, drawn)
+            self.register_buffer(name, torch.empty(shape, dtype=default_dtype()))
         self.sincos = SinCos(1, bands, layout="pka")
+        self.reset_parameters(generator)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw the coefficients around the identity."""
+        for name in self.uncast:
+            coefficients = getattr(self, name)
+            nn.init.xavier_normal_(coefficients, gain=self.gain, generator=generator)
+            # Series i has coefficient 1 at band i * step.
+            num_bands, num_series = coefficients.shape[1:]
+            own = torch.arange(0, num_bands, math.ceil(num_bands / num_series))
+            coefficients[:, own, torch.arange(len(own))] += 1
 
     @property
     def frequency_bands(self) -> Float[Tensor, "num_bands 1"]:
         """Bands of the series, rad per position."""
-        return self.sincos.bands
+        return self.sincos.frequencies
 
     def forward(
         self, positions: Num[Tensor, "*batch length"]
@@ -99,6 +105,7 @@ class FourierSeriesRotaryEncoder(Rotation):
             Series in float32 (float64 positions: float64), each
             ``(*batch, num_heads, length, dim)``; pairs without a rotation have 1 in both.
         """
+        self.require_set()
         waves: Tensor = self.sincos(self._positions(positions))
         # (*batch, length, 2 * bands) -> sine, cosine: (*batch, length, bands). Mixed by head:
         # (*batch, 1, length, bands) @ (heads, bands, series) -> (*batch, heads, length, series)

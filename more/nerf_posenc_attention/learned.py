@@ -49,7 +49,13 @@ class LearnedPositionEncoder(Encoder):
         require_counts(max_length=max_length, dim=dim)
         require_positive(std=std)
         super().__init__(1, dim)
-        self.codes = nn.Parameter(torch.empty(max_length, dim).normal_(0, std, generator=generator))
+        self.std = std
+        self.codes = nn.Parameter(torch.empty(max_length, dim))
+        self.reset_parameters(generator)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw the embeddings."""
+        nn.init.normal_(self.codes, 0, self.std, generator=generator)
 
     @property
     def max_length(self) -> int:

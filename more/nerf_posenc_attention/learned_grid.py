@@ -107,6 +107,8 @@ class LearnedGridEncoder(Encoder):
         std: float = 0.02,
         generator: torch.Generator | None = None,
     ) -> None:
+        if not isinstance(shape, Sequence):
+            raise TypeError(f"shape must be (rows, columns), as ({shape}, {shape}); got {shape}")
         if len(shape) != 2 or num_prefix < 0:
             raise ValueError(
                 f"shape must be (rows, columns) and num_prefix 0 or more; got {tuple(shape)} and "
@@ -118,7 +120,13 @@ class LearnedGridEncoder(Encoder):
         self.shape = (shape[0], shape[1])
         self.num_prefix = num_prefix
         count = num_prefix + shape[0] * shape[1]
-        self.codes = nn.Parameter(torch.empty(count, dim).normal_(0, std, generator=generator))
+        self.std = std
+        self.codes = nn.Parameter(torch.empty(count, dim))
+        self.reset_parameters(generator)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw the embeddings."""
+        nn.init.normal_(self.codes, 0, self.std, generator=generator)
 
     @classmethod
     def from_table(
@@ -303,10 +311,16 @@ class LearnedAxialEncoder(Encoder):
         super().__init__(len(lengths), dim)
         self.reduce = reduce
         self.axis_order = order
+        self.std = std
         self.codes = nn.ParameterList(
-            torch.empty(length, width).normal_(0, std, generator=generator)
-            for length, width in zip(lengths, widths, strict=True)
+            torch.empty(length, width) for length, width in zip(lengths, widths, strict=True)
         )
+        self.reset_parameters(generator)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw the embeddings, one axis after the other."""
+        for codes in self.codes:
+            nn.init.normal_(codes, 0, self.std, generator=generator)
 
     def forward(self, positions: Int[Tensor, "*batch num_axes"]) -> Float[Tensor, "*batch dim"]:
         """Look embeddings up.

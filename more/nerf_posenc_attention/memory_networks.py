@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.core.checks import (
+    default_dtype,
     inside_transform,
     is_recorded,
     require_counts,
@@ -64,7 +65,7 @@ class MemN2NPositionEncoder(Encoder):
         """
         require_counts(length=length)
         word = torch.arange(1, length + 1, dtype=torch.float64)
-        return self._weights(word / length).to(torch.get_default_dtype())
+        return self._weights(word / length).to(default_dtype())
 
     def _weights(self, word: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch dim"]:
         """Weights of words at j / J, in float64."""

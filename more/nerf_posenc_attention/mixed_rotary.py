@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.checks import format_values, require_counts, require_positive
+from nerf_posenc.core.checks import default_dtype, format_values, require_counts, require_positive
 from nerf_posenc.core.sinusoids import SinCos, project_cycles
 from nerf_posenc_attention.rotation import PAIRINGS, Pairing, Rotation
 
@@ -67,16 +67,27 @@ class MixedRotaryEncoder(Rotation):
                 f"dim must be even and pairing 'interleaved' or 'half'; got {dim}, {pairing!r}"
             )
         heads = () if num_heads is None else (num_heads,)
+        shape = (*heads, dim // 2, num_axes)
         if matrix is None:
-            matrix = _drawn(dim, num_axes, heads, base, generator)
-        if matrix.shape != (*heads, dim // 2, num_axes):
-            raise ValueError(
-                f"matrix must have shape {(*heads, dim // 2, num_axes)}; got {tuple(matrix.shape)}"
-            )
+            _require_drawn(dim, num_axes, base)
+        elif matrix.shape != shape:
+            raise ValueError(f"matrix must have shape {shape}; got {tuple(matrix.shape)}")
         super().__init__(num_axes, dim, pairing=pairing, blocks=(dim,), num_heads=num_heads)
-        self.matrix = nn.Parameter(matrix.detach().clone())
+        self.base = base
+        self._initial = matrix
+        dtype = default_dtype() if matrix is None else matrix.dtype
+        self.matrix = nn.Parameter(torch.empty(shape, dtype=dtype))
+        self.reset_parameters(generator)
         one_cycle = torch.tensor([2 * math.pi], dtype=torch.float64, device="cpu")
         self.sincos = SinCos(dim // 2, one_cycle, layout="pka")
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw the frequencies as RoPE-ViT does, or set those that the constructor was given."""
+        drawn = self._initial
+        if drawn is None:
+            drawn = _drawn(self.dim, self.matrix.shape[:-2], self.base, generator)
+        with torch.no_grad():
+            self.matrix.copy_(drawn)
 
     def forward(
         self, positions: Num[Tensor, "*shape"]
@@ -94,8 +105,9 @@ class MixedRotaryEncoder(Rotation):
         Raises:
             ValueError: If the positions have the wrong number of axes.
         """
+        self.require_set()
         positions = self._positions(positions)
-        dtype = positions.dtype if positions.is_floating_point() else torch.get_default_dtype()
+        dtype = positions.dtype if positions.is_floating_point() else default_dtype()
         if not positions.is_floating_point():
             positions = positions.to(
                 torch.float32 if positions.device.type == "mps" else torch.float64
@@ -118,21 +130,25 @@ class MixedRotaryEncoder(Rotation):
         )
 
 
-def _drawn(
-    dim: int, num_axes: int, heads: Sequence[int], base: float, generator: torch.Generator | None
-) -> Tensor:
-    """Draw RoPE-ViT's initial frequencies, ``(*heads, dim / 2, 2)``.
-
-    The first dim / 4 pairs of a head point in one random direction, the others at right angles.
-    """
+def _require_drawn(dim: int, num_axes: int, base: float) -> None:
+    """Refuse sizes for which RoPE-ViT draws no frequencies."""
     require_positive(base=base)
     if num_axes != 2 or dim % 4:
         raise ValueError(
             "frequencies are drawn for 2 axes and a dim that 4 divides; give matrix= for "
             f"{num_axes} axes and dim {dim}"
         )
-    magnitude = base ** (-torch.arange(dim // 4) * 4 / dim)
-    turn = torch.rand(*heads, 1, generator=generator) * 2 * math.pi
+
+
+def _drawn(
+    dim: int, heads: Sequence[int], base: float, generator: torch.Generator | None
+) -> Tensor:
+    """Draw RoPE-ViT's initial frequencies, ``(*heads, dim / 2, 2)``.
+
+    The first dim / 4 pairs of a head point in one random direction, the others at right angles.
+    """
+    magnitude = base ** (-torch.arange(dim // 4, dtype=default_dtype()) * 4 / dim)
+    turn = torch.rand(*heads, 1, generator=generator, dtype=default_dtype()) * 2 * math.pi
     turn = torch.cat(
         [turn.expand(*heads, dim // 4), turn.expand(*heads, dim // 4) + math.pi / 2], -1
     )

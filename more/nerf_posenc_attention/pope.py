@@ -14,6 +14,7 @@ from nerf_posenc.core.bands import geometric_bands
 from nerf_posenc.core.checks import (
     require_coordinates,
     require_counts,
+    require_positions,
     require_positive,
     require_tensor,
 )
@@ -66,14 +67,19 @@ class PoPEEncoder(Encoder):
         self.num_heads = num_heads
         self.base = base
         make = functools.partial(SinCos, 1, layout="kpa", phases=("cos", "sin"))
-        self.sincos = make(geometric_bands(2 * dim, base=base))
+        self.sincos = make(geometric_bands(dim, base=base))
         self.phase_sincos = make([1.0])
-        self.phases = nn.Parameter(torch.zeros(num_heads, dim))
+        self.phases = nn.Parameter(torch.empty(num_heads, dim))
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Set the phases to 0."""
+        nn.init.zeros_(self.phases)
 
     @property
     def frequency_bands(self) -> Float[Tensor, "dim 1"]:
         """Band of each feature, rad per unit of position."""
-        return self.sincos.bands
+        return self.sincos.frequencies
 
     def forward(self, positions: Num[Tensor, "*batch"]) -> Float[Tensor, "*batch twice_dim"]:
         """Cosine and sine of each band's angle in turn, as queries have them.
@@ -81,7 +87,7 @@ class PoPEEncoder(Encoder):
         Args:
             positions: positions of tokens, integers or reals of any sign.
         """
-        require_tensor(positions, "positions")
+        require_positions(positions, self.dim, "rotate(x, positions)")
         if positions.dtype in (torch.float16, torch.bfloat16):
             positions = positions.float()
         features: Tensor = self.sincos(positions[..., None])

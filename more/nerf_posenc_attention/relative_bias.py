@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.checks import require_counts, require_positive, without_autocast
+from nerf_posenc.core.checks import require_counts, require_positive, whole, without_autocast
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -35,12 +35,8 @@ def relative_positions(
         >>> relative_positions(1, 3)
         tensor([[-2, -1,  0]])
     """
-    num_keys = num_queries if num_keys is None else num_keys
-    if not (isinstance(num_queries, int) and isinstance(num_keys, int)):
-        raise TypeError(
-            "num_queries and num_keys must be integers, as bias(100, 120); got "
-            f"{num_queries!r} and {num_keys!r}"
-        )
+    num_queries = whole(num_queries, "num_queries")
+    num_keys = num_queries if num_keys is None else whole(num_keys, "num_keys")
     if not 0 <= num_queries <= num_keys:
         raise ValueError(f"num_keys must be num_queries or more; got {num_keys} and {num_queries}")
     # keys [0 1 2 3] of 2 queries at 2 and 3  ->  [[-2 -1 0 1], [-3 -2 -1 0]]
@@ -48,10 +44,28 @@ def relative_positions(
     return keys - keys[num_keys - num_queries :, None]
 
 
+def draw_linears(network: nn.Sequential, generator: torch.Generator | None) -> None:
+    """Draw all layers as ``nn.Linear`` does, which takes no generator."""
+    for layer in network:
+        if isinstance(layer, nn.Linear):
+            nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5), generator=generator)
+            if layer.bias is not None:
+                bound = 1 / math.sqrt(layer.in_features)
+                nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+
+
 class _LookedUpBias(nn.Module):
     """A learned number for each bucket of offsets and each head."""
 
     bias: nn.Embedding
+
+    def _make_biases(self, num_buckets: int, num_heads: int) -> None:
+        self.bias = nn.Embedding.from_pretrained(torch.empty(num_buckets, num_heads), freeze=False)
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw the biases as ``nn.Embedding`` does, from a standard normal distribution."""
+        nn.init.normal_(self.bias.weight, generator=generator)
 
     def buckets(self, offsets: Int[Tensor, "*batch"]) -> Int[Tensor, "*batch"]:
         """Bucket of each offset.
@@ -119,7 +133,7 @@ class T5RelativeBias(_LookedUpBias):
         self.num_buckets = num_buckets
         self.max_distance = max_distance
         self.bidirectional = bidirectional
-        self.bias = nn.Embedding(num_buckets, num_heads)
+        self._make_biases(num_buckets, num_heads)
 
     def buckets(self, offsets: Int[Tensor, "*batch"]) -> Int[Tensor, "*batch"]:
         """Bucket of each offset.
@@ -180,7 +194,7 @@ class ClippedRelativeBias(_LookedUpBias):
             raise ValueError(f"ends must be the smallest and the largest offset; got {ends}")
         super().__init__()
         self.ends = ends
-        self.bias = nn.Embedding(ends[1] - ends[0] + 1, num_heads)
+        self._make_biases(ends[1] - ends[0] + 1, num_heads)
 
     def buckets(self, offsets: Int[Tensor, "*batch"]) -> Int[Tensor, "*batch"]:
         """Index of each offset, counted from the least.
@@ -280,10 +294,14 @@ class KerpleBias(nn.Module):
             raise ValueError(f"kind must be 'log' or 'power'; got {kind!r}")
         super().__init__()
         self.kind = kind
-        # The authors' initialization: r1 uniform in [0, 2], r2 uniform in [0, 1] for "log".
-        drawn = torch.rand(2, num_heads, generator=generator)
-        self.scale = nn.Parameter(2 * drawn[0])
-        self.shape = nn.Parameter(drawn[1] * (1 if kind == "log" else 2))
+        self.scale = nn.Parameter(torch.empty(num_heads))
+        self.shape = nn.Parameter(torch.empty(num_heads))
+        self.reset_parameters(generator)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw the parameters as the authors do: in [0, 2], of "log" the shape in [0, 1]."""
+        nn.init.uniform_(self.scale, 0, 2, generator=generator)
+        nn.init.uniform_(self.shape, 0, 1 if self.kind == "log" else 2, generator=generator)
 
     def forward(
         self, num_queries: int, num_keys: int | None = None
@@ -340,11 +358,18 @@ class FireBias(nn.Module):
         require_positive(c=c, threshold=threshold)
         super().__init__()
         self.network = nn.Sequential(nn.Linear(1, width), nn.ReLU(), nn.Linear(width, num_heads))
+        self.initial_c = c
         self.c = nn.Parameter(torch.tensor(c))
         self.initial_threshold = threshold
         # Adam's steps are equally large for all parameters, too small for L = 512. So a factor of
         # the initial L is trained.
         self.threshold_factor = nn.Parameter(torch.ones(()))
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw the network as ``nn.Linear`` does, and set c and L to their first values."""
+        draw_linears(self.network, generator)
+        nn.init.constant_(self.c, self.initial_c)
+        nn.init.ones_(self.threshold_factor)
 
     def forward(
         self, num_queries: int, num_keys: int | None = None

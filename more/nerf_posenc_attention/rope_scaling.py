@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from nerf_posenc.core.bands import geometric_bands
+from nerf_posenc.core.bands import bands_of_width
 from nerf_posenc.core.checks import require_counts
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def ntk_bands(dim: int, *, factor: float, base: float = 10_000.0) -> Float[Tenso
     The base is multiplied by $\text{factor}^{d/(d-2)}$, which leaves the first band as it is and
     divides the last by the factor ("NTK-aware" interpolation; Peng et al. 2023, YaRN,
     arXiv:2309.00071, section 3.1). Dividing every band by the factor is linear interpolation
-    (Chen et al. 2023, arXiv:2306.15595): ``geometric_bands(dim) / factor``.
+    (Chen et al. 2023, arXiv:2306.15595): ``geometric_bands(dim // 2) / factor``.
 
     Args:
         dim: width, an even number of 4 or more.
@@ -36,7 +36,7 @@ def ntk_bands(dim: int, *, factor: float, base: float = 10_000.0) -> Float[Tenso
         ValueError: If an argument is out of its range.
     """
     _require_scaling(dim, factor)
-    return geometric_bands(dim, base=base * factor ** (dim / (dim - 2)))
+    return bands_of_width(dim, base=base * factor ** (dim / (dim - 2)))
 
 
 def dynamic_ntk_bands(
@@ -62,7 +62,7 @@ def dynamic_ntk_bands(
 
     Examples:
         >>> bands = dynamic_ntk_bands(64, length=100, trained_length=2048)
-        >>> torch.equal(bands, geometric_bands(64))
+        >>> torch.equal(bands, geometric_bands(32))
         True
     """
     _require_scaling(dim, factor)
@@ -118,7 +118,7 @@ def yarn_bands(
     pairs = torch.arange(dim // 2, dtype=torch.float64, device="cpu")
     # Share of interpolation: 0 for fast bands (kept), 1 for slow ones (divided by the factor).
     interpolated = ((pairs - low) / max(high - low, 1e-3)).clamp(0, 1)
-    bands = geometric_bands(dim, base=base)
+    bands = bands_of_width(dim, base=base)
     return bands * (1 - interpolated) + bands / factor * interpolated
 
 
@@ -175,7 +175,7 @@ def llama3_bands(
     """
     _require_scaling(dim, factor)
     _require_ramp(trained_length, slow_cycles, fast_cycles)
-    bands = geometric_bands(dim, base=base)
+    bands = bands_of_width(dim, base=base)
     cycles = trained_length * bands / (2 * math.pi)
     # Share that is kept: 1 for fast bands, 0 for slow ones. Equal limits (Llama 4) give a step; the
     # 1e-12 avoids the division by 0.
@@ -212,7 +212,7 @@ def longrope_bands(
         raise ValueError(
             f"factors must be {dim // 2} positive numbers, one for each band; got {factors}"
         )
-    return geometric_bands(dim, base=base) / values
+    return bands_of_width(dim, base=base) / values
 
 
 def longrope_scale(factor: float, trained_length: int) -> float:
@@ -262,7 +262,7 @@ def p_rope_bands(
     """
     if not 0 <= fraction <= 1:
         raise ValueError(f"fraction must be 0 to 1; got {fraction}")
-    bands = geometric_bands(dim, base=base)
+    bands = bands_of_width(dim, base=base)
     bands[int(fraction * len(bands)) :] = 0
     return bands
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.core.bands import geometric_bands
-from nerf_posenc.core.checks import checked_order, format_values, require_counts
+from nerf_posenc.core.checks import checked_order, format_values, require_counts, whole
 from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc_attention.presets.rotary import ROTARY
 from nerf_posenc_attention.rotary_config import rotary_arguments
@@ -38,7 +38,7 @@ class RotaryEncoder(Rotation):
         dim: width of a head, 2 or more.
         num_axes: 1 for a sequence, 2 for patches, 3 for videos.
         base: ratio of the longest wavelength (not reached) to the shortest.
-        bands: other bands, rad per unit of position: ``(num_bands,)`` for every axis,
+        frequencies: other bands, rad per unit of position: ``(num_bands,)`` for every axis,
             ``(num_bands, num_axes)``, or a sequence of one tensor for each axis, whose lengths
             may differ. They come from [ntk_bands][nerf_posenc.core.ntk_bands],
             [yarn_bands][nerf_posenc.core.yarn_bands] and so on, or ``linear_bands`` (pixels).
@@ -80,7 +80,7 @@ class RotaryEncoder(Rotation):
         num_axes: int = 1,
         *,
         base: float = 10_000.0,
-        bands: Float[Tensor, "num_bands *axes"]
+        frequencies: Float[Tensor, "num_bands *axes"]
         | Sequence[Float[Tensor, " _bands_of_the_axis"]]
         | None = None,
         axis_dims: Sequence[int] | None = None,
@@ -95,18 +95,19 @@ class RotaryEncoder(Rotation):
             raise ValueError(f"pairing must be one of {', '.join(PAIRINGS)}; got {pairing!r}")
         has_sections = pair_axes is not None
         if pair_axes is not None:
+            pair_axes = [whole(axis, "pair_axes") for axis in pair_axes]
             if axis_dims is not None or axis_order is not None or pairing in _BY_AXIS:
                 raise ValueError(
                     "pair_axes gives the axis of each pair, so axis_dims, axis_order and the "
                     f"pairings {' and '.join(_BY_AXIS)}, which are about blocks of columns, do "
                     "not go with it"
                 )
-            pair_bands = _bands_of_pairs(dim, num_axes, base, bands, pair_axes)
+            pair_bands = _bands_of_pairs(dim, num_axes, base, frequencies, pair_axes)
             self.axis_dims = tuple(2 * list(pair_axes).count(axis) for axis in range(num_axes))
         else:
             self.axis_dims = _divided(dim, num_axes, axis_dims)
             order = checked_order(axis_order, num_axes)
-            pair_bands = torch.cat(_bands_of_blocks(self.axis_dims, base, bands))
+            pair_bands = torch.cat(_bands_of_blocks(self.axis_dims, base, frequencies))
             pair_axes = [
                 axis
                 for axis, width in zip(order, self.axis_dims, strict=True)
@@ -117,7 +118,7 @@ class RotaryEncoder(Rotation):
         self.base = base
         self.scale = scale
         self.pair_axes = tuple(pair_axes)
-        self._has_own_bands = bands is not None
+        self._has_own_bands = frequencies is not None
         self._has_sections = has_sections
         self.sincos = SinCos(len(pair_bands), pair_bands[None], layout="kpa")
         one_axis = len(set(self.pair_axes)) == 1 and num_axes == 1
@@ -182,7 +183,7 @@ class RotaryEncoder(Rotation):
     @property
     def frequency_bands(self) -> Float[Tensor, "num_pairs 1"]:
         """Band of each pair, rad per unit of position."""
-        return self.sincos.bands.T
+        return self.sincos.frequencies.T
 
     def forward(
         self, positions: Num[Tensor, "*shape"]
@@ -251,7 +252,7 @@ class RotaryEncoder(Rotation):
         """Show all that changes the numbers."""
         parts = [f"dim={self.dim}", f"axis_dims={self.axis_dims}", f"pairing={self.pairing!r}"]
         if self._has_own_bands:
-            parts.append(f"bands={format_values(self.sincos.bands.flatten())}")
+            parts.append(f"frequencies={format_values(self.sincos.frequencies.flatten())}")
         else:
             parts.append(f"base={self.base:g}")
         if self._has_sections or list(self.pair_axes) != sorted(self.pair_axes):
@@ -265,7 +266,7 @@ class RotaryEncoder(Rotation):
 
 def _divided(dim: int, num_axes: int, axis_dims: Sequence[int] | None) -> tuple[int, ...]:
     """Columns of each axis."""
-    if isinstance(axis_dims, int):
+    if not isinstance(axis_dims, Sequence | None):
         raise TypeError(f"axis_dims must have a width for each axis, as ({axis_dims},)")
     if axis_dims is None:
         if dim % (2 * num_axes):
@@ -273,8 +274,8 @@ def _divided(dim: int, num_axes: int, axis_dims: Sequence[int] | None) -> tuple[
                 f"dim must be a positive multiple of 2 * num_axes = {2 * num_axes}; got {dim}. "
                 "Give axis_dims for axes of unequal widths, or to leave columns unrotated"
             )
-        return (dim // num_axes,) * num_axes
-    widths = tuple(axis_dims)
+        axis_dims = (dim // num_axes,) * num_axes
+    widths = tuple(whole(width, "axis_dims") for width in axis_dims)
     if len(widths) != num_axes or any(w < 2 or w % 2 for w in widths) or sum(widths) > dim:
         raise ValueError(
             f"axis_dims must be {num_axes} even widths of 2 or more that add up to at most dim = "
@@ -288,7 +289,7 @@ def _bands_of_blocks(
 ) -> list[Tensor]:
     """Bands of the pairs of each block of columns."""
     if bands is None:
-        return [geometric_bands(width, base=base) for width in widths]
+        return [geometric_bands(width // 2, base=base) for width in widths]
     if isinstance(bands, Tensor):
         each = [bands] * len(widths) if bands.ndim == 1 else list(bands.unbind(-1))
     else:
@@ -298,9 +299,9 @@ def _bands_of_blocks(
     if [tuple(band.shape) for band in each] != [(width // 2,) for width in widths]:
         got = tuple(bands.shape) if isinstance(bands, Tensor) else [len(band) for band in each]
         raise ValueError(
-            f"bands must have one number for each pair, {[width // 2 for width in widths]} along "
-            f"the axes: shape (num_bands,), (num_bands, {len(widths)}), or one tensor for each "
-            f"axis; got {got}"
+            f"frequencies must have one number for each pair, {[width // 2 for width in widths]} "
+            f"along the axes: shape (num_bands,), (num_bands, {len(widths)}), or one tensor "
+            f"for each axis; got {got}"
         )
     return [band.detach().to("cpu", torch.float64) for band in each]
 
@@ -321,9 +322,10 @@ def _bands_of_pairs(
             "rows and columns"
         )
     if bands is None:
-        return geometric_bands(2 * num_pairs, base=base)
+        return geometric_bands(num_pairs, base=base)
     if not isinstance(bands, Tensor) or bands.shape != (num_pairs,):
         raise ValueError(
-            f"bands must be a tensor of shape ({num_pairs},), one number for each of pair_axes"
+            f"frequencies must be a tensor of shape ({num_pairs},), one number for each of "
+            "pair_axes"
         )
     return bands.detach().to("cpu", torch.float64)

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from nerf_posenc.core.bands import geometric_bands
+from nerf_posenc.core.bands import bands_of_width
 from nerf_posenc_attention.presets.language import mrope_axes
 from nerf_posenc_attention.presets.rotary import ROTARY
 from nerf_posenc_attention.rope_scaling import (
@@ -142,7 +142,7 @@ class _Series:
 
 
 def _linear(series: _Series) -> tuple[Tensor, float]:
-    return geometric_bands(series.dim, base=series.base) / series.number("factor"), 1.0
+    return bands_of_width(series.dim, base=series.base) / series.number("factor"), 1.0
 
 
 def _dynamic(series: _Series) -> tuple[Tensor, float]:
@@ -258,11 +258,11 @@ def rotary_arguments(
         arguments["base"], num_pairs = base, dim // 2
     else:
         scaled = _SCALINGS.get(kind, (_unscaled, frozenset()))[0]
-        arguments["bands"], scale = scaled(series)
+        arguments["frequencies"], scale = scaled(series)
         arguments |= {} if scale == 1 else {"scale": scale}
-        num_pairs = len(arguments["bands"])
+        num_pairs = len(arguments["frequencies"])
     if model == "nanochat":  # It rotates the other way.
-        arguments["bands"] = -arguments.get("bands", geometric_bands(dim, base=base))
+        arguments["frequencies"] = -arguments.get("frequencies", bands_of_width(dim, base=base))
     # An odd width is rounded up; one above the head's, as of EfficientLoFTR, spans several heads.
     arguments["dim"] = max(head_dim, 2 * num_pairs)
     sections = given.get("mrope_section")
@@ -427,7 +427,7 @@ def _pairing(config: Mapping[str, Any]) -> str:
 
 
 def _unscaled(series: _Series) -> tuple[Tensor, float]:
-    return geometric_bands(series.dim, base=series.base), 1.0
+    return bands_of_width(series.dim, base=series.base), 1.0
 
 
 def _of_model(
@@ -440,14 +440,14 @@ def _of_model(
         axes = arguments.get("pair_axes", ())
         if sorted(sections) != sorted(axes.count(axis) for axis in set(axes)):
             raise ValueError(f"the 'mrope_section' of {name} must fit its model; got {sections}")
-    if "bands" not in arguments:
+    if "frequencies" not in arguments:
         return arguments | {"base": base}
     # Powers of the preset's base, times the first band: another base has another power.
     own = 100.0 if name == "dinov3" else 10_000.0
     power = math.log(base) / math.log(own)
-    bands = arguments["bands"]
+    bands = arguments["frequencies"]
     parts = bands if isinstance(bands, list) else [bands]
     parts = [part[0] * (part / part[0]) ** power for part in parts]
     if name == "pixtral":  # Its second axis begins with the second band of one series.
         parts[1] = parts[1] / parts[1][0] * base ** (-2 / arguments["dim"])
-    return arguments | {"bands": parts if isinstance(bands, list) else parts[0]}
+    return arguments | {"frequencies": parts if isinstance(bands, list) else parts[0]}

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc.core.checks import inside_transform, is_recorded, require_tensor
+from nerf_posenc.core.checks import inside_transform, is_recorded, require_positions, require_tensor
 from nerf_posenc.core.encoder import Encoder
 
 if TYPE_CHECKING:
@@ -187,6 +187,7 @@ class Rotation(Encoder):
         """Positions as ``(*batch, num_axes)``, of a type in which integers are exact."""
         require_tensor(positions, "positions")
         if self.in_dim == 1:
+            require_positions(positions, self.dim, "rotate(x, positions)")
             positions = positions[..., None]
         elif positions.shape[-1:] != (self.in_dim,):
             raise ValueError(

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from nerf_posenc.core.checks import require_counts, without_autocast
 from nerf_posenc.core.grids import grid_positions
+from nerf_posenc_attention.relative_bias import draw_linears
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -57,7 +58,12 @@ class WindowBias(nn.Module):
         self.has_class_token = has_class_token
         self.is_absolute = is_absolute
         self._num_offsets = math.prod(self._sizes)
-        self.table = nn.Parameter(torch.zeros(self._num_offsets + 3 * has_class_token, num_heads))
+        self.table = nn.Parameter(torch.empty(self._num_offsets + 3 * has_class_token, num_heads))
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Set the biases to 0."""
+        nn.init.zeros_(self.table)
 
     @property
     def _sizes(self) -> list[int]:
@@ -125,6 +131,10 @@ class LogCPBBias(nn.Module):
         self.network = nn.Sequential(
             nn.Linear(2, width), nn.ReLU(), nn.Linear(width, num_heads, bias=False)
         )
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw the network as ``nn.Linear`` does."""
+        draw_linears(self.network, generator)
 
     def coordinates(self, window: Sequence[int]) -> Float[Tensor, "rows columns 2"]:
         """Log-spaced offsets of a window, ``(2 h - 1, 2 w - 1, 2)``.

@@ -58,7 +58,7 @@ class Answer:
             "" if abs(self.measured.scale - 1) <= SAME_SCALE else f", scale={self.measured.scale!r}"
         )
         pairing = self.measured.pairing or "half"
-        return f"RotaryEncoder({dim}, bands={bands}, pairing={pairing!r}{scale})"
+        return f"RotaryEncoder({dim}, frequencies={bands}, pairing={pairing!r}{scale})"
 
     def __str__(self) -> str:
         known = f" ({', '.join(self.presets)})" if self.presets else ""

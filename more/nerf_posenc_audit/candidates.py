@@ -11,6 +11,7 @@
 
 import itertools
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -112,7 +113,7 @@ class _Encoder(NamedTuple):
     def series_base(self) -> float | None:
         """The base that its bands are powers of; None if they have another series."""
         own = PRESETS[self.name].arguments
-        is_series = "bands" not in own and not isinstance(self.encoder, FourierEncoder)
+        is_series = "frequencies" not in own and not isinstance(self.encoder, FourierEncoder)
         return own.get("base", _BASE) if is_series else None
 
     @property
@@ -256,7 +257,7 @@ class CandidateSearch:
             made.name,
             tuple(changes),
             line,
-            lambda rows: factor * encoder(positions[rows]),
+            lambda rows: factor * _encoded(encoder, positions[rows]),
             made.handicap,
         )
 
@@ -287,7 +288,7 @@ class CandidateSearch:
         for name, row in FOURIER.items():
             if expected not in (None, name):
                 continue
-            if row.arguments.get("bands", 0) is None:
+            if row.arguments.get("frequencies", 0) is None:
                 if expected is not None:
                     raise ValueError(f"the bands of {name} are the caller's: leave out expected")
                 continue
@@ -359,7 +360,9 @@ class CandidateSearch:
                 yield changed, transform
                 arguments, factor = PRESETS[made.name].arguments, transform.factor[0]
                 is_common = len(set(transform.factor)) == 1
-                is_fourier = isinstance(made.encoder, FourierEncoder) and "bands" not in arguments
+                is_fourier = (
+                    isinstance(made.encoder, FourierEncoder) and "frequencies" not in arguments
+                )
                 if is_fourier and is_common and 0 < factor != 1:
                     # The base of a Fourier encoder is its first band, and leaves the coordinates
                     # that are among its columns as they are.
@@ -435,7 +438,7 @@ class CandidateSearch:
         elif size < width:
             arguments["axis_dims"] = (size,)
         arguments |= {"trailing": True} if first else {}
-        arguments["bands"] = spread.band.nan_to_num(0.0)
+        arguments["frequencies"] = spread.band.nan_to_num(0.0)
         arguments |= {} if self._scale == 1 else {"scale": self._scale}
         made = _Encoder.without_preset(RotaryEncoder, width, self._num_axes, **arguments)
         # Where positions begin, if the angle of all waves of an axis is 0 there.
@@ -447,7 +450,7 @@ class CandidateSearch:
         candidate = self._candidate(made, transform, self._plain, "")
         if self._num_axes == 1:
             slack = self._tolerance / 100 / float(self._plain.extent[0])
-            series = name_bands(arguments["bands"], slack, is_scaled=self._scale != 1)
+            series = name_bands(arguments["frequencies"], slack, is_scaled=self._scale != 1)
             if series is not None:
                 candidate = candidate._replace(name=f"{candidate.name}, {series}")
         yield candidate
@@ -508,16 +511,24 @@ class CandidateSearch:
                 if len(set(order.values())) == num_axes:
                     axes = tuple(order[a] for a in range(num_axes))
                     columns = dict(layout=layout, phases=phases, include_input=sides[raw])
-                    return {**columns, "order": axes, "bands": bands}
+                    return {**columns, "order": axes, "frequencies": bands}
         return None
 
     def _measured_fourier(self, arrangement: dict[str, Any]) -> Candidate:
         """A Fourier encoder with the measured bands, in the layout that comes first."""
         arguments = {k: v for k, v in arrangement.items() if k != "order" and v is not None}
-        bands = arguments["bands"]
+        bands = arguments["frequencies"]
         if torch.allclose(bands, bands[:, :1].expand_as(bands), rtol=SAME_BAND):
-            arguments["bands"] = bands[:, 0]
+            arguments["frequencies"] = bands[:, 0]
         made = _Encoder.without_preset(FourierEncoder, self._num_axes, **arguments)
         none = PositionTransform.none(self._num_axes)
         transform = PositionTransform(arrangement["order"], none.factor, none.offset)
         return self._candidate(made, transform, self._plain, "")
+
+
+def _encoded(encoder: Any, positions: Tensor) -> Tensor:
+    """Features of positions, which are measured in whatever unit they have."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the coordinates go from", UserWarning)
+        features: Tensor = encoder(positions)
+    return features

@@ -22,7 +22,7 @@ def arguments_code(arguments: dict[str, Any]) -> str:
     def code(name: str, value: Any) -> str:
         if not isinstance(value, Tensor):
             return repr(value)
-        return bands_code(value) if name == "bands" else _numbers_code(value)
+        return bands_code(value) if name == "frequencies" else _numbers_code(value)
 
     return "".join(f", {name}={code(name, value)}" for name, value in arguments.items())
 

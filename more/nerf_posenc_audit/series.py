@@ -60,9 +60,9 @@ class Series:
             share = given["partial_rotary_factor"]
             return f"p_rope_bands({dim}, fraction={share!r}, base={self.base!r})"
         if self.kind == "linear":
-            return f"geometric_bands({dim}, base={self.base!r}) / {given['factor']!r}"
-        ends = ", last_reached=True" if self.kind.startswith("last") else ""
-        return f"geometric_bands({dim}, base={self.base!r}{ends})"
+            return f"geometric_bands({dim // 2}, base={self.base!r}) / {given['factor']!r}"
+        ends = ", shift=1" if self.kind.startswith("last") else ""
+        return f"geometric_bands({dim // 2}, base={self.base!r}{ends})"
 
     def __str__(self) -> str:
         words = [] if self.kind == "default" else [self.kind]
@@ -142,7 +142,7 @@ def _candidates(bands: Tensor, slack: float) -> Iterator[Series]:
         return
     first = float(bands[0])
     for base in _short_forms(_base(bands, count)):
-        plain = geometric_bands(dim, base=base)
+        plain = geometric_bands(dim // 2, base=base)
         if abs(first - 1) < SAME:
             yield Series("default", base, plain)
         elif first < 1:
@@ -151,7 +151,7 @@ def _candidates(bands: Tensor, slack: float) -> Iterator[Series]:
     if abs(first - 1) < SAME and count > 2:
         # The longest wavelength is reached: the exponents of count bands end at 1.
         for base in _short_forms(_base(bands, count - 1)):
-            exact = geometric_bands(dim, base=base, last_reached=True)
+            exact = geometric_bands(count, base=base, shift=1)
             yield Series("last wavelength reached", base, exact)
     yield from _ramps(bands, slack)
 
@@ -178,7 +178,7 @@ def _ramps(bands: Tensor, slack: float) -> Iterator[Series]:
     if count <= _FEW or abs(float(bands[0]) - 1) > SAME:
         return
     for base in _short_forms(_base(bands[:_FEW], count)):
-        plain = geometric_bands(dim, base=base)
+        plain = geometric_bands(dim // 2, base=base)
         ratio = bands / plain
         if bool(((ratio[:_FEW] - 1).abs() > SAME).any()):
             continue
@@ -260,7 +260,7 @@ def _rounded_candidates(bands: Tensor) -> Iterator[Series]:
         for step in range(-20, 21)
     )
     for base in sorted(bases, key=lambda one: abs(math.log(one / measured))):
-        yield Series("default", base, geometric_bands(dim, base=base))
+        yield Series("default", base, geometric_bands(dim // 2, base=base))
     base = 500_000.0
     parameters: dict[str, Any] = _parameters(8.0, 8192, high_freq_factor=4.0)
     yield Series("llama3", base, llama3_bands(dim), parameters)

@@ -75,6 +75,6 @@ def sinusoid_columns(
 def _columns(sincos: SinCos) -> list[Column]:
     labels = column_labels(sincos.in_dim, sincos.num_bands, sincos.layout, sincos.phases)
     return [
-        Column(axis, float(sincos.bands[band, axis]), 0.0 if phase == "sin" else math.pi / 2)
+        Column(axis, float(sincos.frequencies[band, axis]), 0.0 if phase == "sin" else math.pi / 2)
         for band, phase, axis in labels
     ]

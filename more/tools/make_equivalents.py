@@ -24,8 +24,9 @@ line with them. This page has the same {count} lines, and is written by
 
 The errors are the largest differences from the library's numbers, for float32 and float64 inputs.
 If the float64 error is larger than 1e-7, the library itself computes in float32: pass its own
-bands (`bands=library.inv_freq`) to match it up to the rounding of its angles, 4e-3 rad at position
-131,072. The numbers of `released/` are float32, and those of `encoding/` are rounded to 7 digits.
+bands (`frequencies=library.inv_freq`) to match it up to the rounding of its angles,
+4e-3 rad at position 131,072. The numbers of `released/` are float32, and those of `encoding/` are
+rounded to 7 digits.
 Large bands multiply the rounding of float32 coordinates. In the lines `q` is a query, `x`,
 `points`, `boxes` and so on are inputs, and `pi` is `math.pi`; `dim`, `shape` and so on are sizes of
 the model, and other sizes are those of the numbers, which are small. An encoder with parameters was

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from nerf_posenc.core.checks import require_coordinates
+from nerf_posenc.core.checks import default_dtype, require_coordinates
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
 from nerf_posenc.networks import MLP, hidden_matrices
 from nerf_posenc.training.batches import ShuffledBatches
@@ -170,7 +170,7 @@ def _scaled(points: Tensor, values: Tensor) -> tuple[Tensor, float]:
     half = float((high - low).max()) / 2
     if not (points.isfinite().all() and values.isfinite().all() and half > 0):
         raise ValueError("points and values must be finite, and the points not all in one place")
-    return ((points - (low + high) / 2) / half).to(torch.get_default_dtype()), half
+    return ((points - (low + high) / 2) / half).to(default_dtype()), half
 
 
 def fit_samples(

@@ -61,39 +61,44 @@ def octave_bands(
 
 
 def geometric_bands(
-    dim: int, *, base: float = 10_000.0, last_reached: bool = False
+    num_bands: int, *, base: float = 10_000.0, shift: int | float = 0
 ) -> Float[Tensor, " num_bands"]:
     r"""Angular frequencies that fall geometrically from 1 rad per position.
 
-    $\omega_i = \text{base}^{-2i/\text{dim}}$ (Vaswani et al. 2017, section 3.5), so that the
-    wavelengths run from $2\pi$ up to, but not including, $\text{base} \cdot 2\pi$.
+    $\omega_i = \text{base}^{-i/(n - \text{shift})}$ of n bands: with the defaults those of an
+    embedding of width 2n (Vaswani et al. 2017, section 3.5), whose wavelengths run from $2\pi$ up
+    to, but not including, $\text{base} \cdot 2\pi$.
 
     Args:
-        dim: width of the embedding that holds a sine and a cosine of each band, 1 or more. An
-            odd width has a last band of which only the first phase has a column.
+        num_bands: number of bands n, 0 or more.
         base: ratio of the longest wavelength (not reached) to the shortest, greater than 0.
-        last_reached: space the bands so that the last one has that wavelength, as the
-            timestep embedding of diffusion models does: exponents ``i / (dim // 2 - 1)``.
+        shift: diffusers' ``downscale_freq_shift``, below ``num_bands``. With 1 the last band has
+            the longest wavelength; with 1/2 the bands are those of an odd width 2n - 1, whose last
+            band has only the column of its first phase.
 
     Returns:
-        Bands in rad per position, float64, shape ``(ceil(dim / 2),)``.
+        Bands in rad per position, float64, shape ``(num_bands,)``.
 
     Raises:
-        ValueError: If ``dim`` is below 1 or ``base`` is not finite and positive.
+        ValueError: If ``num_bands`` is negative or not above ``shift``, or ``base`` is not finite
+            and positive.
 
     Examples:
-        >>> geometric_bands(4, base=100.0)
+        >>> geometric_bands(2, base=100.0)
         tensor([1.0000, 0.1000], dtype=torch.float64)
     """
-    if dim < 1:
-        raise ValueError(f"dim must be 1 or more; got {dim}")
+    _require_count(num_bands)
     require_positive(base=base)
-    if last_reached and dim < 4:
-        raise ValueError(f"last_reached needs two bands, a dim of 4 or more; got {dim}")
-    exponents = torch.arange((dim + 1) // 2, dtype=torch.float64, device="cpu")
-    # base^(-2i/dim): the last band is above 1 / base, or equal to it with last_reached.
-    exponents = exponents / (dim // 2 - 1 if last_reached else dim / 2)
+    if not shift < max(num_bands, 1):
+        raise ValueError(f"shift must be below the number of bands, {num_bands}; got {shift}")
+    # base^(-i/n): the last band is above 1 / base, or equal to it with a shift of 1.
+    exponents = torch.arange(num_bands, dtype=torch.float64, device="cpu") / (num_bands - shift)
     return torch.pow(torch.tensor(base, dtype=torch.float64, device="cpu"), -exponents)
+
+
+def bands_of_width(dim: int, *, base: float) -> Float[Tensor, " num_bands"]:
+    """`geometric_bands` of an embedding: of an odd width the last has only its first phase."""
+    return geometric_bands((dim + 1) // 2, base=base, shift=dim % 2 / 2)
 
 
 def ratio_bands(num_bands: int, *, first: float, ratio: float) -> Float[Tensor, " num_bands"]:
@@ -158,7 +163,7 @@ def period_bands(*periods: int | float) -> Float[Tensor, "1 num_axes"]:
 
     Examples:
         >>> from nerf_posenc import FourierEncoder
-        >>> calendar = FourierEncoder(3, bands=period_bands(24, 7, 365.25))
+        >>> calendar = FourierEncoder(3, frequencies=period_bands(24, 7, 365.25))
         >>> calendar(torch.tensor([[23.0, 6.0, 200.0]])).shape
         torch.Size([1, 6])
     """
@@ -212,10 +217,11 @@ def require_bands(bands: Tensor, in_dim: int) -> None:
     """
     if bands.shape[1:] not in ((), (in_dim,)):
         raise ValueError(
-            f"bands must have shape (num_bands,) or (num_bands, {in_dim}); got {tuple(bands.shape)}"
+            f"frequencies must have shape (num_bands,) or (num_bands, {in_dim}); got "
+            f"{tuple(bands.shape)}"
         )
     if not bool(torch.isfinite(bands).all()):
-        raise ValueError("bands must be finite; got an infinite or undefined one")
+        raise ValueError("frequencies must be finite; got an infinite or undefined one")
 
 
 def _require_count(num_bands: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import operator
 import zlib
 from collections.abc import Iterable, Sequence
 
@@ -15,6 +16,30 @@ from torch.autograd import forward_ad
 def without_autocast(like: Tensor) -> torch.autocast:
     """Context in which products on the device of a tensor are computed in their own type."""
     return torch.autocast("cpu" if like.is_meta else like.device.type, enabled=False)
+
+
+def default_dtype() -> torch.dtype:
+    """Default floating-point type, but float32 at least: bfloat16 cannot count to 257."""
+    return torch.promote_types(torch.get_default_dtype(), torch.float32)
+
+
+def whole(value: object, name: str) -> int:
+    """Integer of Python, NumPy or any type with ``__index__``; a bool is none.
+
+    Raises:
+        TypeError: Naming the value, if it is no integer.
+
+    Examples:
+        >>> import numpy as np
+        >>> whole(np.int64(7), "num_bands")
+        7
+    """
+    try:
+        if not (isinstance(value, bool) or getattr(value, "dtype", None) == torch.bool):
+            return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        pass
+    raise TypeError(f"{name} must be an integer; got {value!r}")
 
 
 def require_counts(**counts: int) -> None:
@@ -30,9 +55,7 @@ def require_counts(**counts: int) -> None:
         ValueError: width must be 1 or more; got 0
     """
     for name, count in counts.items():
-        if not isinstance(count, int):
-            raise TypeError(f"{name} must be an integer; got {count!r}")
-        if count < 1:
+        if whole(count, name) < 1:
             raise ValueError(f"{name} must be 1 or more; got {count}")
 
 
@@ -111,6 +134,22 @@ def require_not_negative(x: Tensor, name: str) -> None:
         return
     if (least := float(x.detach().amin())) < 0:
         raise ValueError(f"{name} must be 0 or more; got {least:g}")
+
+
+def require_positions(positions: Tensor, width: int, remedy: str) -> None:
+    """Refuse what is no tensor, and reals that look like features: ``(*batch, length, width)``.
+
+    Raises:
+        TypeError: If the positions are no tensor.
+        ValueError: Naming the shape, and what takes features.
+    """
+    require_tensor(positions, "positions")
+    is_wide = positions.ndim > 2 and positions.shape[-1] == width
+    if is_wide and positions.is_floating_point():
+        raise ValueError(
+            f"positions of shape {tuple(positions.shape)} look like features of width {width}; "
+            f"use {remedy}, or give positions of shape (length,)"
+        )
 
 
 def require_embeddings(embeddings: Tensor, dim: int) -> None:

@@ -41,6 +41,22 @@ def column_labels(
     return [(t[place[0]], t[place[1]], t[place[2]]) for t in triples]
 
 
+def raw_side(include_input: IncludeInput | bool) -> IncludeInput:
+    """Side of the raw coordinates; True is the front, as in nerf-pytorch and nerfstudio.
+
+    Raises:
+        ValueError: If it is no side.
+    """
+    if isinstance(include_input, bool):
+        return "front" if include_input else None
+    if include_input not in ("front", "back", None):
+        raise ValueError(
+            "include_input must be 'front' or 'back', the side of the features on which the raw "
+            f"coordinates stand, or None to leave them out; got {include_input!r}"
+        )
+    return include_input
+
+
 def require_layout(layout: str, phases: Sequence[str]) -> None:
     """Refuse unknown layouts and phases.
 

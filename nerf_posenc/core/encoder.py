@@ -2,19 +2,53 @@
 
 from __future__ import annotations
 
+import inspect
+import math
+import warnings
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.checks import require_coordinates, require_counts
+from nerf_posenc.core.checks import (
+    default_dtype,
+    inside_transform,
+    is_recorded,
+    require_coordinates,
+    require_counts,
+    whole,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
+# Arguments and methods of encoders that other libraries' arguments stand for, the first that an
+# encoder has.
+_SYNONYMS = {
+    "bands": ("num_bands", "frequencies"),
+    "degree": ("num_levels", "num_degrees"),
+    "log2_hashmap_size": ("log2_table_size",),
+    "max_freq_exp": ("max_octave",),
+    "max_len": ("max_length", "table"),
+    "max_res": ("max_resolution",),
+    "min_freq_exp": ("min_octave",),
+    "num_frequencies": ("num_bands", "num_features"),
+    "per_level_scale": ("growth",),
+    "scale": ("sigma", "span"),
+    "temperature": ("base",),
+    "theta": ("base",),
+}
+
+# Scenes without bounds and calendars stay far below, indices of images are above.
+_MOST_PERIODS = 64
+
 
 class Encoder(nn.Module):
     """Base of all encoders: fixed widths, and constants that no cast reaches.
+
+    Features have the encoder's ``out_dtype``; without one, the type that the module was last cast
+    to, as that of the layer after it; and of a module that was not cast, the type of the
+    coordinates (of integer positions, torch's default type, float32 at least).
 
     A subclass says by ``takes_variance`` and ``takes_progress`` which keyword arguments its
     ``forward`` has beside the coordinates; calling it with another raises a ``TypeError``.
@@ -33,16 +67,30 @@ class Encoder(nn.Module):
     children_in_repr: ClassVar[tuple[str, ...]] = ()
     """Modules inside that ``extra_repr`` describes."""
 
+    out_dtype: torch.dtype | None = None
+    """Type of the features, whatever the module is cast to."""
+
     _device_tracker: Tensor
+    _is_set = False
+    _is_looked_at = False
+    _cast_dtype: torch.dtype | None = None
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Name the encoder's own argument where another library's is given."""
+        for name in kwargs.keys() & _SYNONYMS.keys():
+            _require_own(cls, name, kwargs[name])
+        return super().__new__(cls)
 
     def __init__(self, in_dim: int, out_dim: int) -> None:
         super().__init__()
-        self._in_dim = in_dim
-        self._out_dim = out_dim
+        self._in_dim = whole(in_dim, "in_dim")
+        self._out_dim = whole(out_dim, "out_dim")
         self._constants: dict[str, Tensor] = {}
         self._constants_device = torch.device("cpu")
         # An empty tensor: loaders that fill buffers have nothing to fill.
-        self.register_buffer("_device_tracker", torch.empty(0), persistent=False)
+        self.register_buffer(
+            "_device_tracker", torch.empty(0, dtype=torch.float32), persistent=False
+        )
 
     @property
     def in_dim(self) -> int:
@@ -64,6 +112,11 @@ class Encoder(nn.Module):
         """Bands in rad per unit of the coordinate; None if there are none, or they are random."""
         return None
 
+    def features_dtype(self, like: Tensor) -> torch.dtype:
+        """Type of the features of coordinates; see the class."""
+        own = like.dtype if like.is_floating_point() else default_dtype()
+        return self.out_dtype or self._cast_dtype or own
+
     def register_constant(self, name: str, value: Tensor | None) -> None:
         """Keep a tensor that follows the coordinates to a device, and is neither cast nor saved.
 
@@ -78,6 +131,59 @@ class Encoder(nn.Module):
         if value is not None:
             self._constants[name] = value
         setattr(self, name, value)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw or set again what is trained or sampled, as the constructor does.
+
+        A module that was built under ``torch.device("meta")`` has its first values by this, after
+        ``to_empty``.
+
+        Args:
+            generator: random number generator; None is torch's own.
+        """
+        for child in self.children():
+            if isinstance(child, Encoder):
+                child.reset_parameters(generator)
+
+    def require_set(self) -> None:
+        """Refuse, at the first forward, sampled numbers that are not set, or undefined.
+
+        Raises:
+            ValueError: Naming the parameter or buffer.
+        """
+        if self._is_set or is_recorded() or inside_transform():
+            return
+        for name in self.uncast:
+            value = getattr(self, name)
+            if value is None or value.is_meta:
+                continue
+            if value.is_cuda and torch.cuda.is_current_stream_capturing():
+                return
+            if bool(value.isnan().any()):
+                raise ValueError(
+                    f"{name} of {type(self).__name__} holds NaN; after to_empty, call "
+                    "reset_parameters() or load a state_dict"
+                )
+        self._is_set = True
+
+    def look_at(self, x: Tensor, period: float) -> None:
+        """Warn at the first forward of coordinates that look like pixel indices.
+
+        Args:
+            x: coordinates, which are looked at on the CPU alone, where nothing waits for them.
+            period: interval that the coordinates are meant to lie in.
+        """
+        if not x.is_cpu or not x.numel() or is_recorded() or inside_transform():
+            return
+        self._is_looked_at = True
+        low, high = (float(end) for end in x.detach().aminmax())
+        if high - low > _MOST_PERIODS * period:
+            warnings.warn(
+                f"the coordinates go from {low:g} to {high:g}, where {type(self).__name__} is "
+                f"meant for an interval of {period:g}. Scale pixel indices to [-1, 1] first, as "
+                "grid_positions(shape, units='longer') does",
+                stacklevel=5,
+            )
 
     def move_constants(self, device: torch.device) -> None:
         """Put the constants on a device, if they are not there; ``forward`` begins with this."""
@@ -104,10 +210,17 @@ class Encoder(nn.Module):
     def _apply(self, fn: Any, recurse: bool = True) -> "Encoder":
         held = {name: getattr(self, name) for name in self.uncast}
         before = {name: value.detach() for name, value in held.items() if value is not None}
+        dtype = self._device_tracker.dtype
         super()._apply(fn, recurse)
+        if self._device_tracker.dtype != dtype:
+            self._cast_dtype = self._device_tracker.dtype
         self.move_constants(self.device)
         for name, value in before.items():
             tensor = getattr(self, name)
+            if value.is_meta and not tensor.is_meta:
+                # Memory holds anything after to_empty: `require_set` finds what stays undefined.
+                tensor.data = torch.full_like(tensor, math.nan, dtype=value.dtype)
+                self._is_set = False
             if tensor.dtype == value.dtype:
                 continue
             # A meta tensor has no value to keep, only a dtype.
@@ -122,11 +235,26 @@ class Encoder(nn.Module):
         self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
     ) -> None:
         # load_state_dict(assign=True) would replace float32 values by half-precision ones.
+        self._is_set = False
         for name in self.uncast:
             value, own = state_dict.get(prefix + name), getattr(self, name)
             if isinstance(value, Tensor) and own is not None:
                 state_dict[prefix + name] = value.to(own.dtype)
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+
+def _require_own(cls: type[Encoder], name: str, value: object) -> None:
+    """Refuse an argument that only other libraries have, with the word for it here."""
+    inits = [vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base)]
+    known = {parameter for init in inits for parameter in inspect.signature(init).parameters}
+    if name in known:
+        return
+    number = repr(value) if isinstance(value, int | float) else ""
+    hints = [f"give {word}={number}" for word in _SYNONYMS[name] if word in known]
+    hints += [f"call {word}({number})" for word in _SYNONYMS[name] if callable(vars(cls).get(word))]
+    # Of bands, a number is a count, and all else a list.
+    hint = hints[-1 if name == "bands" and not number else 0] if hints else "there is none like it"
+    raise TypeError(f"{cls.__name__} got an unexpected keyword argument {name!r}; {hint}")
 
 
 class Identity(Encoder):
@@ -167,7 +295,7 @@ class Identity(Encoder):
             ValueError: If its last dimension is not ``in_dim``.
         """
         require_coordinates(x, self.in_dim)
-        return x
+        return x.to(self.features_dtype(x))
 
     def extra_repr(self) -> str:
         """Show the width."""

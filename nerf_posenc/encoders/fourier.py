@@ -17,8 +17,9 @@ from nerf_posenc.core.checks import (
     require_counts,
     require_not_negative,
     require_tensor,
+    whole,
 )
-from nerf_posenc.core.columns import IncludeInput, Phase, Phases, column_labels
+from nerf_posenc.core.columns import IncludeInput, Phase, Phases, column_labels, raw_side
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.core.filters import Filter, filtered
 from nerf_posenc.core.sinusoids import SinCos, TrainableSinCos
@@ -45,11 +46,12 @@ class FourierEncoder(Encoder):
 
     Args:
         in_dim: number of coordinates, 1 or more.
-        num_bands: number of frequency bands L, 0 or more, or one number per axis. 0 bands
-            without the raw input would leave no column and are refused.
-        bands: other bands instead of doubling ones: rad per unit of the coordinate,
-            float64, ``(num_bands,)`` or ``(num_bands, num_axes)``. ``num_bands``,
-            ``min_octave`` and ``base`` are then not used.
+        num_bands: number of frequency bands L, 0 or more, or one number per axis; None is 10.
+            0 bands without the raw input would leave no column and are refused.
+        frequencies: angular frequencies of the bands, instead of ``num_bands`` doubling ones:
+            rad per unit of the coordinate, float64, ``(num_bands,)`` or
+            ``(num_bands, num_axes)``. ``min_octave`` and ``base`` are then not used. The property
+            ``frequency_bands`` has them; ``frequencies`` repeats them for each column.
         min_octave: octave of the first band.
         max_octave: octave of the last band, with the others at equal ratios between them; None
             is one octave from each band to the next.
@@ -64,10 +66,10 @@ class FourierEncoder(Encoder):
             place of the axes (mip-NeRF 360's lifted basis:
             [icosahedron_basis][nerf_posenc.encoders.icosahedron_basis]). It is a constant.
         trainable: train the bands from these values on, as PINNs and tabular models do (Gorishniy
-            et al. 2022, arXiv:2203.05556). They are ``sincos.bands`` in the ``state_dict``, in
-            float32, and no cast reaches them.
-        out_dtype: type of the features; None is that of the coordinates. ``torch.bfloat16`` before
-            layers in bfloat16: the coordinates stay in float32.
+            et al. 2022, arXiv:2203.05556). They are ``sincos.frequencies`` in the
+            ``state_dict``, in float32, and no cast reaches them.
+        out_dtype: type of the features; None is the type that the module was last cast to, or that
+            of the coordinates. The coordinates stay in float32.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -91,9 +93,9 @@ class FourierEncoder(Encoder):
     def __init__(
         self,
         in_dim: int,
-        num_bands: int | Sequence[int] = 10,
+        num_bands: int | Sequence[int] | None = None,
         *,
-        bands: Float[Tensor, "num_bands *axes"] | Sequence[float] | None = None,
+        frequencies: Float[Tensor, "num_bands *axes"] | Sequence[float] | None = None,
         min_octave: int | float = 0,
         max_octave: int | float | None = None,
         base: float = math.pi,
@@ -104,20 +106,24 @@ class FourierEncoder(Encoder):
         trainable: bool = False,
         out_dtype: torch.dtype | None = None,
     ) -> None:
-        # True, as in nerf-pytorch and nerfstudio, on the same side as there.
-        if isinstance(include_input, bool):
-            include_input = "front" if include_input else None
+        if include_input != "each":
+            include_input = raw_side(include_input)
         _require_arguments(in_dim, include_input, basis, layout, phases)
         num_axes = in_dim if basis is None else len(basis)
-        counts = _counts(num_bands, num_axes)
+        counts = _counts(10 if num_bands is None else num_bands, num_axes)
         octaves = None
-        if bands is None:
+        if frequencies is None:
             octaves = _octaves_in_repr(max(counts), min_octave, max_octave, base)
             bands = octave_bands(
                 max(counts), min_octave=min_octave, max_octave=max_octave, base=base
             )
+        elif num_bands is not None:
+            raise ValueError(
+                f"give num_bands or frequencies, not both; got {num_bands} and {len(frequencies)} "
+                "frequencies"
+            )
         else:
-            bands = torch.as_tensor(bands, dtype=torch.float64, device="cpu").detach()
+            bands = torch.as_tensor(frequencies, dtype=torch.float64, device="cpu").detach()
             counts = [len(bands)]
         if max(counts) == 0 and include_input is None:
             raise ValueError(
@@ -144,6 +150,9 @@ class FourierEncoder(Encoder):
         kept = None if columns == computed else [place[column] for column in columns]
         super().__init__(in_dim, len(columns))
         self._octaves = octaves
+        lowest = float(bands.abs().min()) if bands.numel() else 0.0
+        # Of high bands alone, coordinates in [-1, 1] have many periods.
+        self._period = max(2.0, 2 * math.pi / lowest) if lowest else math.inf
         self.include_input = include_input
         self.out_dtype = out_dtype
         kind = TrainableSinCos if trainable else SinCos
@@ -167,11 +176,13 @@ class FourierEncoder(Encoder):
             overrides: arguments that differ from the preset's, such as ``include_input``.
 
         Raises:
-            ValueError: If the name is unknown, or the preset needs ``bands``.
+            ValueError: If the name is unknown, or the preset needs ``frequencies``.
         """
         arguments = FOURIER[FOURIER.canonical(name)].arguments_with(**overrides)
-        own = arguments.pop("num_bands", 10)
-        return cls(in_dim, own if num_bands is None else num_bands, **arguments)
+        own = arguments.pop("num_bands", None)
+        if num_bands is None and "frequencies" not in overrides:
+            num_bands = own
+        return cls(in_dim, num_bands, **arguments)
 
     @property
     def num_bands(self) -> int:
@@ -181,7 +192,7 @@ class FourierEncoder(Encoder):
     @property
     def frequency_bands(self) -> Float[Tensor, "num_bands axes"]:
         """Bands in rad per unit of the coordinate."""
-        return self.sincos.bands
+        return self.sincos.frequencies
 
     @property
     def columns(self) -> list[Column]:
@@ -228,7 +239,7 @@ class FourierEncoder(Encoder):
                 frequencies ``(num, in_dim)`` to factors ``(num,)`` or ``(*batch, num)``.
 
         Returns:
-            Features in ``x.dtype``, or the encoder's ``out_dtype``. A coordinate that is not finite
+            Features in the type that docs/conventions.md gives. A coordinate that is not finite
             gives NaN in its columns.
 
         Raises:
@@ -241,7 +252,9 @@ class FourierEncoder(Encoder):
             raise ValueError("give weight or progress, not both")
         if progress is not None:
             weight = coarse_to_fine_weight(self.num_bands, progress).to(x.device)
-        dtype = self.out_dtype or x.dtype
+        if not self._is_looked_at:
+            self.look_at(x, self._period)
+        dtype = self.features_dtype(x)
         if x.dtype in (torch.float16, torch.bfloat16):
             # The gradients of the raw columns and of the others are added before they are rounded.
             x = x.float()
@@ -309,9 +322,8 @@ class FourierEncoder(Encoder):
 
 def _counts(num_bands: int | Sequence[int], num_axes: int) -> list[int]:
     """Number of bands of all axes, or of each."""
-    counts = list(num_bands) if isinstance(num_bands, Sequence) else [num_bands]
-    if not all(isinstance(count, int) for count in counts):
-        raise TypeError(f"num_bands must be an integer, or one for each axis; got {num_bands}")
+    given = num_bands if isinstance(num_bands, Sequence) else [num_bands]
+    counts = [whole(count, "num_bands") for count in given]
     if len(counts) not in (1, num_axes):
         raise ValueError(f"num_bands must be one number or {num_axes}; got {counts}")
     return counts
@@ -335,12 +347,6 @@ def _require_arguments(
         raise ValueError(
             "phases must be ('sin', 'cos') or ('cos', 'sin'), or ('sin',) or ('cos',) alone; got "
             f"{phases!r}"
-        )
-    if include_input not in ("front", "back", "each", None):
-        raise ValueError(
-            "include_input must be 'front' or 'back', the side of the features on which the raw "
-            "coordinates stand, 'each', after the features of its axis, or None to leave them "
-            f"out; got {include_input!r}"
         )
     if include_input == "each" and (layout[:1] != "a" or basis is not None):
         raise ValueError(

@@ -89,8 +89,9 @@ class Sphere2VecEncoder(Encoder):
             x: longitude and latitude, in this order and in the encoder's unit.
 
         Returns:
-            Features in ``x.dtype``; the columns of a scale together, those of sphereM+ being sine
-            and cosine of the latitude, of the longitude, and four products.
+            Features in the type of the last cast, or ``x.dtype``; the columns of a scale together,
+            those of sphereM+ being sine and cosine of the latitude, of the longitude, and four
+            products.
 
         Raises:
             TypeError: If ``x`` does not hold floating-point numbers.
@@ -98,7 +99,7 @@ class Sphere2VecEncoder(Encoder):
         """
         require_coordinates(x, 2)
         # Phase, axis, band; the last band is the angle itself, which sphereM multiplies by.
-        waves: Tensor = self.sincos(x)
+        waves: Tensor = self.sincos(x, out_dtype=torch.promote_types(x.dtype, torch.float32))
         waves = waves.unflatten(-1, (2, 2, self.num_scales + 1))
         scaled, plain = waves[..., :-1], waves[..., -1:]
         (sin_lon, sin_lat), (cos_lon, cos_lat) = (part.unbind(-2) for part in scaled.unbind(-3))
@@ -108,7 +109,7 @@ class Sphere2VecEncoder(Encoder):
             lon, lat = torch.cat([sin_lon, cos_lon], -1), torch.cat([sin_lat, cos_lat], -1)
             products = (lon[..., :, None] * lat[..., None, :]).flatten(-2)
             single = torch.stack([sin_lat, cos_lat, sin_lon, cos_lon], -1).flatten(-2)
-            return torch.cat([products, single], -1)
+            return torch.cat([products, single], -1).to(self.features_dtype(x))
         terms = [sin_lat]
         if self.kind.endswith("+"):
             terms += [cos_lat, sin_lon, cos_lon]
@@ -121,7 +122,7 @@ class Sphere2VecEncoder(Encoder):
                 cos_lat * sin_lon_1,
                 cos_lat_1 * sin_lon,
             ]
-        return torch.stack(terms, -1).flatten(-2)
+        return torch.stack(terms, -1).flatten(-2).to(self.features_dtype(x))
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""

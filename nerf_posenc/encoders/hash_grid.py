@@ -13,18 +13,19 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.core.bands import coarse_to_fine_weight
+from nerf_posenc.core.checks import require_counts, whole
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.encoders.interpolation import (
     Corners,
     Interpolation,
     cells_from_positions,
     combine_corners,
-    features_dtype,
     nodes_from_positions,
     positions_from_unit,
     require_bounds,
     require_interpolation,
     sides_from_nodes,
+    table_dtype,
     unit_coordinates,
     weighted_rows,
 )
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 # Müller et al. 2022, section 3; the fourth is tiny-cuda-nn's, for 4-D.
 _PRIMES = (1, 2_654_435_761, 805_459_861, 3_674_653_429)
+
+# Nodes of a unit interval that float32 coordinates tell apart.
+_MOST_OCTAVES = 24
 
 Convention = Literal["instant-ngp", "torch-ngp", "nerfstudio"]
 _CONVENTIONS = ("instant-ngp", "torch-ngp", "nerfstudio")
@@ -74,9 +78,13 @@ class _GridEncoder(Encoder):
         self.features_per_level = features_per_level
         self.interpolation = interpolation
         self.bounds = bounds
-        self.rows_per_level = list(rows_per_level)
-        table = torch.empty(sum(rows_per_level), features_per_level)
-        self.table = nn.Parameter(table.uniform_(-1e-4, 1e-4, generator=generator))
+        self.rows_per_level = [int(rows) for rows in rows_per_level]
+        self.table = nn.Parameter(torch.empty(sum(rows_per_level), features_per_level))
+        self.reset_parameters(generator)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw the features, uniform in ±1e-4."""
+        nn.init.uniform_(self.table, -1e-4, 1e-4, generator=generator)
 
     @property
     def tables(self) -> list[Tensor]:
@@ -97,12 +105,15 @@ class _GridEncoder(Encoder):
                 [coarse_to_fine_weight][nerf_posenc.core.coarse_to_fine_weight].
 
         Returns:
-            Features, levels outermost, in the type of the table or of float64 coordinates.
+            Features, levels outermost, in the type of the table; of float64 coordinates in
+            float64, if the module was not cast.
 
         Raises:
             TypeError: If ``x`` does not hold floating-point numbers.
             ValueError: If its last dimension is not ``in_dim``.
         """
+        if not self._is_looked_at:
+            self.look_at(x, self.bounds[1] - self.bounds[0])
         features = self.interpolate(self.corners(x), progress=progress)
         return features.reshape(*x.shape[:-1], self.out_dim)
 
@@ -123,7 +134,7 @@ class _GridEncoder(Encoder):
             window = coarse_to_fine_weight(self.num_levels, progress)
             features = features * window.to(features)[:, None, None]
         features = features.transpose(0, 1).flatten(1)
-        return features.to(features_dtype(corners.weights, self.table))
+        return features.to(self._cast_dtype or table_dtype(corners.weights, self.table))
 
     def corners(self, x: Float[Tensor, "*batch in_dim"]) -> Corners:
         """Find the rows that coordinates are interpolated from, and their weights.
@@ -159,11 +170,14 @@ class HashGridEncoder(_GridEncoder):
 
     Args:
         in_dim: number of coordinates, 1 to 4.
-        num_levels: number of levels, 1 or more.
+        num_levels: number of levels, 1 or more; None is 16.
         features_per_level: width of a row, 1 or more.
         log2_table_size: rows of a table, as a power of two; None makes every level dense.
         base_resolution: $N_0$, 2 or more.
-        growth: $g$, from one level to the next, 1 or more.
+        growth: $g$, from one level to the next, 1 or more; None is 2.
+        max_resolution: $N_\ell$ of the last level, instead of ``growth``.
+        resolutions: $N_\ell$ of each level, instead of ``num_levels``, ``growth`` and
+            ``base_resolution``.
         interpolation: ``"linear"``, or ``"smoothstep"`` for derivatives that are continuous
             across cells (there, second derivatives along an axis are not zero).
         bounds: the box that the grid covers, one lower and one upper number for all axes.
@@ -192,18 +206,29 @@ class HashGridEncoder(_GridEncoder):
     def __init__(
         self,
         in_dim: int,
-        num_levels: int = 16,
+        num_levels: int | None = None,
         *,
         features_per_level: int = 2,
         log2_table_size: int | None = 19,
         base_resolution: int = 16,
-        growth: float = 2.0,
+        growth: float | None = None,
+        max_resolution: int | None = None,
+        resolutions: Sequence[int] | None = None,
         interpolation: Interpolation = "linear",
         bounds: tuple[float, float] = (-1.0, 1.0),
         convention: Convention = "instant-ngp",
         generator: torch.Generator | None = None,
     ) -> None:
-        _require_arguments(in_dim, num_levels, features_per_level, base_resolution, growth)
+        num_levels, growth = _num_levels_and_growth(
+            16 if num_levels is None and resolutions is None else num_levels,
+            base_resolution,
+            growth,
+            max_resolution,
+            resolutions,
+            # Slightly less, so that rounding powers to float32 adds no node to the last level.
+            shrink=1e-6 if convention == "instant-ngp" else 0.0,
+        )
+        _require_sizes(in_dim, features_per_level)
         if log2_table_size is not None and not 0 <= log2_table_size <= 32:
             raise ValueError(f"log2_table_size must be 0 to 32; got {log2_table_size}")
         if convention not in _CONVENTIONS:
@@ -211,7 +236,13 @@ class HashGridEncoder(_GridEncoder):
         if log2_table_size is None and convention == "nerfstudio":
             raise ValueError("nerfstudio hashes every level; give log2_table_size")
         levels = grid_levels(
-            in_dim, num_levels, log2_table_size, base_resolution, growth, convention
+            in_dim,
+            num_levels,
+            log2_table_size,
+            base_resolution,
+            growth,
+            convention,
+            resolutions=resolutions,
         )
         rows = [level.rows for level in levels]
         super().__init__(in_dim, rows, features_per_level, interpolation, bounds, generator)
@@ -410,6 +441,8 @@ def grid_levels(
     base_resolution: int,
     growth: float,
     convention: Convention = "instant-ngp",
+    *,
+    resolutions: Sequence[int] | None = None,
 ) -> list[GridLevel]:
     """Levels of a hash grid; the arguments are those of `HashGridEncoder`."""
     most = math.inf if log2_table_size is None else 1 << log2_table_size
@@ -417,8 +450,8 @@ def grid_levels(
         # Powers in float32, as there: 16 levels from 16 to 1024 have 64 cells in level 5, whose
         # power in float64 is just below it.
         exponents = torch.arange(num_levels, dtype=torch.float32, device="cpu")
-        scales = (base_resolution * growth**exponents).floor().tolist()
-        return [GridLevel(scale, int(scale) + 1, int(most)) for scale in scales]
+        scales = resolutions or (base_resolution * growth**exponents).floor().tolist()
+        return [GridLevel(float(scale), int(scale) + 1, int(most)) for scale in scales]
     # Powers of two of float32 products, as there: Neuralangelo's grid of 16 levels from 32 to 2048
     # has 129 nodes in level 5, whose scale is just above 127.
     step = float(torch.tensor(growth, dtype=torch.float32, device="cpu").double().log2())
@@ -426,7 +459,7 @@ def grid_levels(
     powers = torch.exp2(
         (levels * torch.tensor(step, dtype=torch.float32, device="cpu")).double()
     ).float()
-    scales = (powers * base_resolution - 1).tolist()
+    scales = [n - 1.0 for n in resolutions or ()] or (powers * base_resolution - 1).tolist()
     extra = 2 if convention == "torch-ngp" else 1
     nodes = [math.ceil(scale) + extra for scale in scales]
     # Padded to a multiple of 8 rows.
@@ -443,10 +476,13 @@ class DenseGridEncoder(_GridEncoder):
 
     Args:
         in_dim: number of coordinates, 1 to 4.
-        num_levels: number of levels, 1 or more.
+        num_levels: number of levels, 1 or more; None is 1.
         features_per_level: width of a row.
         base_resolution: nodes per axis of the first level.
-        growth: growth of the resolution from one level to the next.
+        growth: growth of the resolution from one level to the next; None is 2.
+        max_resolution: nodes per axis of the last level, instead of ``growth``.
+        resolutions: nodes per axis of each level, instead of ``num_levels``, ``growth`` and
+            ``base_resolution``.
         interpolation: ``"linear"`` or ``"smoothstep"``.
         bounds: the box that the grid covers. Coordinates outside are moved to its edge.
         align_corners: whether the first and the last node lie on the edges of the box; otherwise
@@ -468,18 +504,29 @@ class DenseGridEncoder(_GridEncoder):
     def __init__(
         self,
         in_dim: int,
-        num_levels: int = 1,
+        num_levels: int | None = None,
         *,
         features_per_level: int = 4,
         base_resolution: int = 64,
-        growth: float = 2.0,
+        growth: float | None = None,
+        max_resolution: int | None = None,
+        resolutions: Sequence[int] | None = None,
         interpolation: Interpolation = "linear",
         bounds: tuple[float, float] = (-1.0, 1.0),
         align_corners: bool = True,
         generator: torch.Generator | None = None,
     ) -> None:
-        _require_arguments(in_dim, num_levels, features_per_level, base_resolution, growth)
-        self.resolutions = [round(base_resolution * growth**level) for level in range(num_levels)]
+        num_levels, growth = _num_levels_and_growth(
+            1 if num_levels is None and resolutions is None else num_levels,
+            base_resolution,
+            growth,
+            max_resolution,
+            resolutions,
+        )
+        _require_sizes(in_dim, features_per_level)
+        self.resolutions = [whole(n, "resolutions") for n in resolutions or ()] or [
+            round(int(base_resolution) * growth**level) for level in range(num_levels)
+        ]
         rows = [nodes**in_dim for nodes in self.resolutions]
         super().__init__(in_dim, rows, features_per_level, interpolation, bounds, generator)
         self.align_corners = align_corners
@@ -509,15 +556,47 @@ class DenseGridEncoder(_GridEncoder):
         )
 
 
-def _require_arguments(
-    in_dim: int, num_levels: int, features_per_level: int, base_resolution: int, growth: float
-) -> None:
+def _num_levels_and_growth(
+    num_levels: int | None,
+    base_resolution: int,
+    growth: float | None,
+    max_resolution: int | None,
+    resolutions: Sequence[int] | None,
+    shrink: float = 0.0,
+) -> tuple[int, float]:
+    """Number of levels, and the growth from one to the next that reaches the last resolution."""
+    if (resolutions, growth, max_resolution).count(None) < 2 or None not in (
+        resolutions,
+        num_levels,
+    ):
+        raise ValueError(
+            "give growth, max_resolution or resolutions, which also tell num_levels; got "
+            f"growth={growth}, max_resolution={max_resolution}, resolutions={resolutions}, "
+            f"num_levels={num_levels}"
+        )
+    num_levels = len(resolutions or ()) if num_levels is None else num_levels
+    require_counts(num_levels=num_levels)
+    least = min(resolutions or [base_resolution])
+    if least < 2:
+        raise ValueError(f"a level must have a resolution of 2 or more; got {least}")
+    if max_resolution is not None:
+        growth = (max_resolution / base_resolution) ** (1 / max(num_levels - 1, 1)) * (1 - shrink)
+    growth = 2.0 if growth is None else growth
+    if not (math.isfinite(growth) and growth >= 1 - shrink):
+        raise ValueError(
+            f"growth must be 1 or more, and max_resolution base_resolution or more; got {growth}"
+        )
+    octaves = math.log2(base_resolution) + (num_levels - 1) * math.log2(growth)
+    if resolutions is None and octaves > _MOST_OCTAVES:
+        raise ValueError(
+            f"{num_levels} levels from {base_resolution} nodes per axis reach 2**{octaves:.0f}, "
+            f"more than float32 coordinates tell apart; for {num_levels} nodes per axis give "
+            f"base_resolution={num_levels} or max_resolution={num_levels}"
+        )
+    return num_levels, growth
+
+
+def _require_sizes(in_dim: int, features_per_level: int) -> None:
+    require_counts(features_per_level=features_per_level)
     if not 1 <= in_dim <= len(_PRIMES):
         raise ValueError(f"in_dim must be 1 to {len(_PRIMES)}; got {in_dim}")
-    if num_levels < 1 or features_per_level < 1 or base_resolution < 2:
-        raise ValueError(
-            "num_levels and features_per_level must be 1 or more and base_resolution 2 or "
-            f"more; got {num_levels}, {features_per_level} and {base_resolution}"
-        )
-    if not (math.isfinite(growth) and growth >= 1):
-        raise ValueError(f"growth must be 1 or more; got {growth}")

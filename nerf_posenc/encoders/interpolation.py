@@ -69,7 +69,7 @@ def unit_coordinates(x: Tensor, in_dim: int, bounds: tuple[float, float]) -> Ten
     return ((x - low) / (high - low)).clamp(0, 1) + (x - x)
 
 
-def features_dtype(x: Tensor, table: Tensor) -> torch.dtype:
+def table_dtype(x: Tensor, table: Tensor) -> torch.dtype:
     """Type of the features: the table's, but float64 where the coordinates are."""
     return torch.float64 if x.dtype == torch.float64 else table.dtype
 

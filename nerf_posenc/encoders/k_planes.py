@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor, nn
 
+from nerf_posenc.core.checks import whole
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.encoders.interpolation import (
     Interpolation,
     combine_corners,
-    features_dtype,
     nodes_from_positions,
     positions_from_unit,
     require_bounds,
     require_interpolation,
     sides_from_nodes,
+    table_dtype,
     unit_coordinates,
     weighted_rows,
 )
@@ -79,7 +80,8 @@ class KPlanesEncoder(Encoder):
         align_corners: bool = True,
         generator: torch.Generator | None = None,
     ) -> None:
-        sizes = [resolution] * in_dim if isinstance(resolution, int) else list(resolution)
+        sizes = [*resolution] if isinstance(resolution, Sequence) else [resolution] * in_dim
+        sizes = [whole(size, "resolution") for size in sizes]
         if in_dim < 2 or features < 1 or len(sizes) != in_dim or min(sizes) < 2:
             raise ValueError(
                 "in_dim must be 2 or more, features 1 or more, and resolution one number or "
@@ -102,15 +104,20 @@ class KPlanesEncoder(Encoder):
         self.interpolation = interpolation
         self.bounds = bounds
         self.align_corners = align_corners
-        planes = [torch.empty(sizes[a] * sizes[b], features) for a, b in self.pairs]
-        for (_, last), plane in zip(self.pairs, planes, strict=True):
-            if reduce in ("sum", "concat"):
-                plane.normal_(std=0.1, generator=generator)
-            elif in_dim == 4 and last == 3:
-                plane.fill_(1.0)
+        self.planes = nn.ParameterList(
+            torch.empty(sizes[a] * sizes[b], features) for a, b in self.pairs
+        )
+        self.reset_parameters(generator)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw the features; see the generator of the class."""
+        for (_, last), plane in zip(self.pairs, self.planes, strict=True):
+            if self.reduce in ("sum", "concat"):
+                nn.init.normal_(plane, std=0.1, generator=generator)
+            elif self.in_dim == 4 and last == 3:
+                nn.init.ones_(plane)
             else:
-                plane.uniform_(0.1, 0.5, generator=generator)
-        self.planes = nn.ParameterList(planes)
+                nn.init.uniform_(plane, 0.1, 0.5, generator=generator)
 
     def set_plane(
         self, axes: tuple[int, int], values: Float[Tensor, "features second first"]
@@ -144,12 +151,15 @@ class KPlanesEncoder(Encoder):
             x: points in the bounds, any batch shape.
 
         Returns:
-            Features in the type of the planes or of float64 coordinates.
+            Features in the type of the planes; of float64 coordinates in float64, if the module was
+            not cast.
 
         Raises:
             TypeError: If ``x`` does not hold floating-point numbers.
             ValueError: If its last dimension is not ``in_dim``.
         """
+        if not self._is_looked_at:
+            self.look_at(x, self.bounds[1] - self.bounds[0])
         # Filled on the device: a copy from the host would make a GPU wait.
         size = torch.stack([torch.full((1, 1), n, device=x.device) for n in self.resolution])
         unit = unit_coordinates(x, self.in_dim, self.bounds)
@@ -160,7 +170,7 @@ class KPlanesEncoder(Encoder):
             for plane, pair in zip(self.planes, axes, strict=True)
         ]
         features = self._reduced(parts).reshape(*x.shape[:-1], self.out_dim)
-        return features.to(features_dtype(x, self.planes[0]))
+        return features.to(self._cast_dtype or table_dtype(x, self.planes[0]))
 
     def _interpolated(self, plane: Tensor, position: Tensor, size: Tensor) -> Tensor:
         low, high, weights = nodes_from_positions(position, size, self.interpolation)

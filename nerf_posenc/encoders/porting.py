@@ -57,7 +57,7 @@ def column_order(source: FourierEncoder, target: FourierEncoder) -> Tensor:
     )
     if not (
         source.in_dim == target.in_dim
-        and _are_equal(source.sincos.bands, target.sincos.bands)
+        and _are_equal(source.sincos.frequencies, target.sincos.frequencies)
         and same_basis
     ):
         raise ValueError(

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.bands import geometric_bands
-from nerf_posenc.core.checks import require_counts, require_embeddings, require_tensor
+from nerf_posenc.core.bands import bands_of_width, geometric_bands
+from nerf_posenc.core.checks import (
+    default_dtype,
+    require_counts,
+    require_embeddings,
+    require_positions,
+)
 from nerf_posenc.core.columns import Phases, column_labels
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.core.sinusoids import SinCos
@@ -33,11 +38,12 @@ class SinusoidalEncoder(Encoder):
         dim: width of the embedding, 1 or more. With an odd width the last column is a sine
             without its cosine.
         base: ratio of the longest wavelength (not reached) to the shortest.
-        bands: other bands, rad per position, float64. Columns beyond ``dim`` are left out;
+        frequencies: other bands, rad per position, float64. Columns beyond ``dim`` are left out;
             of one too few for an odd width the last column is 0.
         split: all of the first phase, then all of the second, instead of pairs.
         phases: order of sine and cosine.
-        out_dtype: type of the embeddings; None is that of the positions.
+        out_dtype: type of the embeddings; None is the type that the module was last cast to, or
+            that of the positions.
 
     Raises:
         ValueError: If ``dim`` is below 1, ``base`` is not finite and positive, or there are too few
@@ -56,7 +62,7 @@ class SinusoidalEncoder(Encoder):
         dim: int,
         *,
         base: float = 10_000.0,
-        bands: Float[Tensor, " num_bands"] | None = None,
+        frequencies: Float[Tensor, " num_bands"] | None = None,
         split: bool = False,
         phases: Phases = ("sin", "cos"),
         out_dtype: torch.dtype | None = None,
@@ -64,13 +70,14 @@ class SinusoidalEncoder(Encoder):
         require_counts(dim=dim)
         super().__init__(1, dim)
         self.out_dtype = out_dtype
-        bands = geometric_bands(dim, base=base) if bands is None else bands
-        if 2 * len(bands) < dim - 1:
+        if frequencies is None:
+            frequencies = bands_of_width(dim, base=base)
+        if 2 * len(frequencies) < dim - 1:
             raise ValueError(
-                f"bands must be {dim // 2} or more, half of the {dim} columns; got {len(bands)}. "
-                f"geometric_bands takes the number of columns: geometric_bands({dim})"
+                f"frequencies must be {dim // 2} or more, half of the {dim} columns; got "
+                f"{len(frequencies)}"
             )
-        self.sincos = SinCos(1, bands, layout="pka" if split else "akp", phases=phases)
+        self.sincos = SinCos(1, frequencies, layout="pka" if split else "akp", phases=phases)
 
     @classmethod
     def preset(cls, name: str, dim: int, **overrides: Any) -> "SinusoidalEncoder":
@@ -90,28 +97,32 @@ class SinusoidalEncoder(Encoder):
 
     @classmethod
     def timestep(
-        cls, dim: int, *, base: float = 10_000.0, flip: bool = False
+        cls,
+        dim: int,
+        *,
+        base: float = 10_000.0,
+        flip_sin_to_cos: bool = False,
+        downscale_freq_shift: int | float = 1,
     ) -> "SinusoidalEncoder":
-        """Embedding of a diffusion model's timestep, as in diffusers.
+        """Embedding of a diffusion model's timestep: diffusers' ``get_timestep_embedding``.
 
-        All sines, then all cosines; the last wavelength is ``base * 2 pi`` itself. An odd
-        width ends in a column of zeros.
+        All sines, then all cosines. An odd width ends in a column of zeros.
 
         Args:
             dim: width, 4 or more.
             base: the longest wavelength over the shortest.
-            flip: cosines first and bands as in the Transformer: diffusers'
-                ``flip_sin_to_cos=True, downscale_freq_shift=0`` of Stable Diffusion.
+            flip_sin_to_cos: put the cosines first.
+            downscale_freq_shift: with 1 the last wavelength is ``base * 2 pi`` itself; with 0, as
+                in Stable Diffusion, the bands are those of the Transformer.
 
         Raises:
-            ValueError: If ``dim`` is below 4.
+            ValueError: If ``dim`` is below 4, or ``downscale_freq_shift`` not below half of it.
         """
         if dim < 4:
             raise ValueError(f"dim must be 4 or more; got {dim}")
-        even = dim - dim % 2
-        bands = geometric_bands(even, base=base, last_reached=not flip)
-        phases: Phases = ("cos", "sin") if flip else ("sin", "cos")
-        return cls(dim, bands=bands, split=True, phases=phases)
+        bands = geometric_bands(dim // 2, base=base, shift=downscale_freq_shift)
+        phases: Phases = ("cos", "sin") if flip_sin_to_cos else ("sin", "cos")
+        return cls(dim, frequencies=bands, split=True, phases=phases)
 
     def forward(self, positions: Num[Tensor, "*batch"]) -> Float[Tensor, "*batch dim"]:
         """Encode positions.
@@ -122,24 +133,20 @@ class SinusoidalEncoder(Encoder):
                 Half precision has rounded what it holds: 256 and 257 are the same in bfloat16.
 
         Returns:
-            Embeddings in the positions' floating-point type (integers: the default one), or the
-            encoder's ``out_dtype``.
+            Embeddings in ``out_dtype``.
 
         Raises:
             TypeError: If the positions are no tensor.
             ValueError: If they are reals that look like embeddings: ``(*batch, length, dim)``.
         """
-        require_tensor(positions, "positions")
-        if (
-            positions.is_floating_point()
-            and positions.ndim > 2
-            and positions.shape[-1] == self.out_dim
-        ):
-            raise ValueError(
-                f"positions of shape {tuple(positions.shape)} look like embeddings of width "
-                f"{self.out_dim}; use add_to(embeddings), or give positions of shape (length,)"
-            )
-        features: Tensor = self.sincos(positions[..., None], out_dtype=self.out_dtype)
+        require_positions(positions, self.out_dim, "add_to(embeddings)")
+        return self.embedded(positions, self.features_dtype(positions))
+
+    def embedded(
+        self, positions: Num[Tensor, "*batch"], dtype: torch.dtype
+    ) -> Float[Tensor, "*batch dim"]:
+        """Encode positions in a type, whatever the encoder's own is."""
+        features: Tensor = self.sincos(positions[..., None], out_dtype=dtype)
         missing = self.out_dim - self.sincos.out_dim
         if missing > 0:
             return nn.functional.pad(features, (0, missing))
@@ -153,7 +160,7 @@ class SinusoidalEncoder(Encoder):
             offset: the first position.
 
         Returns:
-            One row per position, in the default floating-point type.
+            One row per position, as of integer positions.
 
         Raises:
             TypeError: If ``length`` is a shape.
@@ -166,7 +173,8 @@ class SinusoidalEncoder(Encoder):
             )
         if length < 0:
             raise ValueError(f"length must be 0 or more; got {length}")
-        embeddings: Tensor = self(torch.arange(length, device=self.device) + offset)
+        dtype = default_dtype() if isinstance(offset, float) else None
+        embeddings: Tensor = self(torch.arange(length, device=self.device, dtype=dtype) + offset)
         return embeddings
 
     def add_to(

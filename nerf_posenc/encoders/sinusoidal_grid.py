@@ -13,10 +13,12 @@ from torch.nn import functional as F
 from nerf_posenc.core.bands import geometric_bands
 from nerf_posenc.core.checks import (
     checked_order,
+    default_dtype,
     format_values,
     require_counts,
     require_positive,
     require_tensor,
+    whole,
 )
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.core.sinusoids import SinCos
@@ -39,8 +41,8 @@ class GridSinusoidalEncoder(Encoder):
             of the width before those of the height. None leaves them in order.
         axis_dims: columns of each block, even numbers that add up to ``dim``, if they are not
             equal; each axis then has bands of its own. For layouts with the axis outermost.
-        bands: bands of every axis in radians per position, instead of those of ``base``. If they
-            take fewer columns than ``dim``, the last columns are 0; without ``bands`` there is a
+        frequencies: bands of every axis in radians per position, instead of those of ``base``. If
+            they take fewer columns than ``dim``, the last columns are 0; without them there is a
             band more on each axis than fits, and the last columns are cut.
         start: position of the first row, column and so on in ``table``.
         span: scale the positions of ``table`` so that a position that equals the size of its
@@ -49,7 +51,8 @@ class GridSinusoidalEncoder(Encoder):
             every image had this many rows and columns; one number or one for each axis.
         position_scale: divide the positions of ``table`` by this; one number or one for each
             axis.
-        out_dtype: type of the embeddings; None is that of the positions.
+        out_dtype: type of the embeddings; None is the type that the module was last cast to, or
+            that of the positions.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -73,7 +76,7 @@ class GridSinusoidalEncoder(Encoder):
         layout: Literal["akp", "apk", "pak", "pka", "kap", "kpa"] = "akp",
         axis_order: Sequence[int] | None = None,
         axis_dims: Sequence[int] | None = None,
-        bands: Float[Tensor, " num_bands"] | None = None,
+        frequencies: Float[Tensor, " num_bands"] | None = None,
         start: int | float = 0,
         span: float | None = None,
         base_size: int | float | Sequence[int | float] | None = None,
@@ -91,30 +94,31 @@ class GridSinusoidalEncoder(Encoder):
         self.base_size = None if base_size is None else _per_axis(base_size, num_axes, "base_size")
         self.position_scale = _per_axis(position_scale, num_axes, "position_scale")
         self.out_dtype = out_dtype
-        self.axis_dims = None if axis_dims is None else tuple(axis_dims)
-        if axis_dims is None:
+        self.axis_dims = widths = None
+        if axis_dims is not None:
+            self.axis_dims = widths = tuple(whole(width, "axis_dims") for width in axis_dims)
+        if widths is None:
             # Round up to an even number of columns per axis; `forward` cuts the surplus.
-            axis_dim = 2 * math.ceil(dim / (2 * num_axes))
-            if bands is None:
-                bands = geometric_bands(axis_dim, base=base)
-            elif not 0 < 2 * len(bands) <= axis_dim:
+            most = math.ceil(dim / (2 * num_axes))
+            if frequencies is None:
+                frequencies = geometric_bands(most, base=base)
+            elif not 0 < len(frequencies) <= most:
                 raise ValueError(
-                    f"a width of {dim} takes 1 to {axis_dim // 2} bands for each of {num_axes} "
-                    f"axes; got {len(bands)}"
+                    f"a width of {dim} takes 1 to {most} bands for each of {num_axes} axes; got "
+                    f"{len(frequencies)}"
                 )
             else:
                 self._has_own_bands = True
-            self.sincos = SinCos(num_axes, bands, layout=layout)
+            self.sincos = SinCos(num_axes, frequencies, layout=layout)
             return
-        widths = tuple(axis_dims)
         is_even = all(width >= 2 and width % 2 == 0 for width in widths)
         if len(widths) != num_axes or sum(widths) != dim or not is_even or layout[0] != "a":
             raise ValueError(
                 f"axis_dims must be {num_axes} even widths that add up to dim = {dim}, with the "
                 f"layout 'akp' or 'apk'; got {widths} and {layout!r}"
             )
-        if bands is not None:
-            raise ValueError("give bands or axis_dims, not both")
+        if frequencies is not None:
+            raise ValueError("give frequencies or axis_dims, not both")
         self.axes = nn.ModuleList(
             SinusoidalEncoder(width, base=base, split=layout == "apk") for width in widths
         )
@@ -154,8 +158,7 @@ class GridSinusoidalEncoder(Encoder):
             positions: one number for each axis, rows first; integers or reals.
 
         Returns:
-            Embeddings in the positions' floating-point type (integers: the default one), or the
-            encoder's ``out_dtype``.
+            Embeddings in ``out_dtype``.
 
         Raises:
             TypeError: If the positions are no tensor.
@@ -167,14 +170,14 @@ class GridSinusoidalEncoder(Encoder):
                 f"positions must have shape (*batch, {self.in_dim}); got {tuple(positions.shape)}"
             )
         ordered = [positions[..., axis] for axis in self.axis_order]
+        dtype = self.features_dtype(positions)
         if self.axis_dims is None:
-            features: Tensor = self.sincos(torch.stack(ordered, dim=-1), out_dtype=self.out_dtype)
+            features: Tensor = self.sincos(torch.stack(ordered, dim=-1), out_dtype=dtype)
             # A negative pad cuts surplus columns, a positive one appends zeros.
             surplus = self.out_dim - features.shape[-1]
             return F.pad(features, (0, surplus)) if surplus else features
-        parts = [encoder(part) for encoder, part in zip(self.axes, ordered, strict=True)]
-        joined = torch.cat(parts, dim=-1)
-        return joined if self.out_dtype is None else joined.to(self.out_dtype)
+        parts = [axis.embedded(part, dtype) for axis, part in zip(self.axes, ordered, strict=True)]  # type: ignore[operator]
+        return torch.cat(parts, dim=-1)
 
     def table(self, shape: Sequence[int]) -> Float[Tensor, "*shape dim"]:
         """Embeddings of all positions of a grid.
@@ -183,7 +186,7 @@ class GridSinusoidalEncoder(Encoder):
             shape: its size along each axis, rows first: ``(14, 14)``.
 
         Returns:
-            Embeddings ``(*shape, dim)`` in the default floating-point type.
+            Embeddings ``(*shape, dim)``, as of integer positions.
 
         Raises:
             TypeError: If the shape is a number.
@@ -229,9 +232,12 @@ class GridSinusoidalEncoder(Encoder):
             raise ValueError(
                 f"shape must have {self.in_dim} sizes of 0 or more; got {tuple(shape)}"
             )
+        is_scaled = (self.span, self.base_size) != (None, None) or {*self.position_scale} != {1}
+        # Indices are integers, which every type of features has exactly.
+        dtype = default_dtype() if is_scaled or isinstance(self.start, float) else None
         positions = []
         for axis, size in enumerate(shape):
-            position = torch.arange(size, device=self.device) + self.start
+            position = torch.arange(size, device=self.device, dtype=dtype) + self.start
             if self.span is not None:
                 position = position / (size + self._SPAN_EPS) * self.span
             if self.base_size is not None:
@@ -239,8 +245,6 @@ class GridSinusoidalEncoder(Encoder):
             if self.position_scale[axis] != 1:
                 position = position / self.position_scale[axis]
             positions.append(position)
-        if any(position.is_floating_point() for position in positions):
-            positions = [position.to(torch.get_default_dtype()) for position in positions]
         return torch.stack(torch.meshgrid(*positions, indexing="ij"), dim=-1)
 
     def masked_table(
@@ -253,7 +257,7 @@ class GridSinusoidalEncoder(Encoder):
                 ``key_padding_mask``, have it the other way round.)
 
         Returns:
-            Embeddings in the default floating-point type.
+            Embeddings, as of integer positions.
 
         Raises:
             TypeError: If the mask is not boolean.
@@ -269,7 +273,7 @@ class GridSinusoidalEncoder(Encoder):
         positions = []
         for dim in (1, 2):
             # mask: [1 1 1 0]  ->  count: [1 2 3 3]
-            count = mask.cumsum(dim).to(torch.get_default_dtype())
+            count = mask.cumsum(dim).to(default_dtype())
             position = count - 1 + self.start
             if self.span is not None:
                 last = count.narrow(dim, mask.shape[dim] - 1, 1)
@@ -282,7 +286,7 @@ class GridSinusoidalEncoder(Encoder):
         """Show all that changes the numbers."""
         parts = [f"dim={self.out_dim}", f"num_axes={self.in_dim}", f"base={self.base:g}"]
         if self._has_own_bands:
-            parts[-1] = f"bands={format_values(self.sincos.bands[:, :1])}"
+            parts[-1] = f"frequencies={format_values(self.sincos.frequencies[:, :1])}"
         parts.append(f"layout={self.layout!r}")
         for name, plain in (
             ("axis_order", tuple(range(self.in_dim))),

@@ -60,8 +60,8 @@ class SphericalHarmonicsEncoder(Encoder):
                 ``(direction + 1) / 2``.)
 
         Returns:
-            Features in the type of the directions; half precision is computed in float32, and
-            float32 in float64 if there are more than 8 levels.
+            Features in the type of the last cast, or of the directions; half precision is computed
+            in float32, and float32 in float64 if there are more than 8 levels.
 
         Raises:
             TypeError: If the directions are not floating-point numbers.
@@ -75,7 +75,9 @@ class SphericalHarmonicsEncoder(Encoder):
         if self.num_levels <= _WRITTEN_LEVELS:
             sign = -1.0 if self.condon_shortley else 1.0
             written = torch.stack(_polynomials(x, y, z, sign)[: self.out_dim]).T
-            return written.to(directions.dtype).reshape(*directions.shape[:-1], self.out_dim)
+            return written.to(self.features_dtype(directions)).reshape(
+                *directions.shape[:-1], self.out_dim
+            )
         # 1, sqrt(2), sqrt(2), ..., made on the device, since a copy would make a GPU wait.
         scales = x.new_full((self.num_levels,), math.sqrt(2))
         scales[0].fill_(1)
@@ -90,7 +92,7 @@ class SphericalHarmonicsEncoder(Encoder):
             sines = legendre[1:].flip(0) * falling[self.num_levels - 1 - degree : -1]
             rows += [sines.to(result), (legendre * real[: degree + 1]).to(result)]
         # Transposed in memory: writing columns one by one would take longer than computing them.
-        features = torch.cat(rows).T.to(directions.dtype)
+        features = torch.cat(rows).T.to(self.features_dtype(directions))
         return features.reshape(*directions.shape[:-1], self.out_dim)
 
     def extra_repr(self) -> str:
@@ -172,7 +174,7 @@ class IntegratedDirectionalEncoder(Encoder):
 
         Returns:
             Real parts of all harmonics, then imaginary parts, by degree and order from 0, in the
-            type of the directions.
+            type of the last cast, or of the directions.
 
         Raises:
             TypeError: If the directions are not floating-point numbers.
@@ -205,7 +207,8 @@ class IntegratedDirectionalEncoder(Encoder):
             # equation 8).
             falloff = torch.cat([x.new_full((n + 1,), n * (n + 1) / 2) for n in self.degrees] * 2)
             features = features * torch.exp(-falloff * roughness.reshape(-1, 1).to(dtype))
-        return features.to(directions.dtype).reshape(*directions.shape[:-1], self.out_dim)
+        features = features.to(self.features_dtype(directions))
+        return features.reshape(*directions.shape[:-1], self.out_dim)
 
     def extra_repr(self) -> str:
         """Show the degrees."""

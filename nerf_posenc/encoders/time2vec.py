@@ -21,11 +21,11 @@ class Time2VecEncoder(Encoder):
 
     $\omega_0 \tau + \varphi_0$, then $\sin(\omega_i \tau + \varphi_i)$ for
     $i = 1 \dots k$ (Kazemi et al. 2019, arXiv:1907.05321). For known periods, as
-    hours and weekdays have, use ``FourierEncoder(n, bands=period_bands(...))``.
+    hours and weekdays have, use ``FourierEncoder(n, frequencies=period_bands(...))``.
 
     Args:
-        out_dim: number of columns k + 1, 2 or more.
         in_dim: number of time variables, 1 or more; each column has a weight for each.
+        out_dim: number of columns k + 1, 2 or more.
         linear_last: put the linear column after the sines, as widely copied code does.
         generator: random number generator; None is torch's own.
 
@@ -33,7 +33,7 @@ class Time2VecEncoder(Encoder):
         ValueError: If a width is out of its range.
 
     Examples:
-        >>> Time2VecEncoder(16)(torch.rand(5, 1)).shape
+        >>> Time2VecEncoder(1, 16)(torch.rand(5, 1)).shape
         torch.Size([5, 16])
     """
 
@@ -41,8 +41,8 @@ class Time2VecEncoder(Encoder):
 
     def __init__(
         self,
+        in_dim: int,
         out_dim: int,
-        in_dim: int = 1,
         *,
         linear_last: bool = False,
         generator: torch.Generator | None = None,
@@ -54,10 +54,16 @@ class Time2VecEncoder(Encoder):
             )
         super().__init__(in_dim, out_dim)
         self.linear_last = linear_last
-        self.weight = nn.Parameter(torch.randn(out_dim, in_dim, generator=generator))
-        self.bias = nn.Parameter(torch.randn(out_dim, generator=generator))
+        self.weight = nn.Parameter(torch.empty(out_dim, in_dim))
+        self.bias = nn.Parameter(torch.empty(out_dim))
+        self.reset_parameters(generator)
         one_cycle = torch.tensor([2 * math.pi], dtype=torch.float64, device="cpu")
         self.sincos = SinCos(out_dim - 1, one_cycle, layout="pka")
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw frequencies and phases from a standard normal distribution."""
+        for parameter in (self.weight, self.bias):
+            nn.init.normal_(parameter, generator=generator)
 
     def forward(self, x: Float[Tensor, "*batch in_dim"]) -> Float[Tensor, "*batch out_dim"]:
         """Encode times.
@@ -66,18 +72,19 @@ class Time2VecEncoder(Encoder):
             x: times of any range; keep them in float32.
 
         Returns:
-            Features in ``x.dtype``.
+            Features in the type of the last cast, or ``x.dtype``.
 
         Raises:
             TypeError: If ``x`` does not hold floating-point numbers.
             ValueError: If its last dimension is not ``in_dim``.
         """
         require_coordinates(x, self.in_dim)
-        dtype = torch.float32 if x.device.type == "mps" else torch.float64
-        angles = x.to(dtype) @ self.weight.to(dtype).T + self.bias.to(dtype)
+        wide = torch.float32 if x.device.type == "mps" else torch.float64
+        angles = x.to(wide) @ self.weight.to(wide).T + self.bias.to(wide)
+        dtype = self.features_dtype(x)
         # Angles in cycles: the band of `sincos` is 2 pi, which reduces them exactly.
-        waves: Tensor = self.sincos(angles[..., 1:] / (2 * math.pi), out_dtype=x.dtype)
-        parts = [angles[..., :1].to(x.dtype), waves[..., : self.out_dim - 1]]
+        waves: Tensor = self.sincos(angles[..., 1:] / (2 * math.pi), out_dtype=dtype)
+        parts = [angles[..., :1].to(dtype), waves[..., : self.out_dim - 1]]
         return torch.cat(parts[::-1] if self.linear_last else parts, dim=-1)
 
     def extra_repr(self) -> str:

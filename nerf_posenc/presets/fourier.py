@@ -53,8 +53,8 @@ FOURIER = PresetTable(
         "torch-ngp": Preset(
             "ashawkey/torch-ngp, encoding.py and freqencoder",
             _NERF,
-            "``log_sampling=False`` of n bands to ``2 ** m`` is ``bands=linear_bands(n, first=1.0, "
-            "last=2.0 ** m)``.",
+            "``log_sampling=False`` of n bands to ``2 ** m`` is "
+            "``frequencies=linear_bands(n, first=1.0, last=2.0 ** m)``.",
         ),
         "finer": Preset("liuzhen0212/FINER, models.py", _NERF),
         "jaxnerf": Preset(
@@ -114,7 +114,7 @@ FOURIER = PresetTable(
         "pytorch3d": Preset(
             "pytorch3d, renderer/implicit/harmonic_embedding.py, HarmonicEmbedding, logarithmic",
             dict(base=1.0, layout="pak", include_input="back"),
-            "Linear has ``bands=linear_bands(n, first=1.0, last=2.0 ** (n - 1))``.",
+            "Linear has ``frequencies=linear_bands(n, first=1.0, last=2.0 ** (n - 1))``.",
         ),
         "tensorf": Preset(
             "apchenstu/TensoRF, models/tensorBase.py, positional_encoding",
@@ -131,28 +131,28 @@ FOURIER = PresetTable(
         "wire": Preset("vishwa91/wire, modules/relu.py, PosEncoding", _SIREN),
         "rff": Preset(
             "rff, functional.py, positional_encoding of sigma and m",
-            dict(layout="apk", phases=("cos", "sin"), bands=None),
-            "``bands=ratio_bands(m, first=2 * pi, ratio=sigma ** (1 / m))``.",
+            dict(layout="apk", phases=("cos", "sin"), frequencies=None),
+            "``frequencies=ratio_bands(m, first=2 * pi, ratio=sigma ** (1 / m))``.",
         ),
         "perceiver": Preset(
             "transformers, models/perceiver",
-            dict(layout="pak", include_input="front", bands=None),
-            "``bands=linear_bands(n, first=pi, last=pi * resolution / 2)``.",
+            dict(layout="pak", include_input="front", frequencies=None),
+            "``frequencies=linear_bands(n, first=pi, last=pi * resolution / 2)``.",
         ),
         "gligen": Preset(
             "gligen/GLIGEN and diffusers, boxes (x0, y0, x1, y1) in [0, 1]",
-            dict(layout="kpa", bands=None),
-            "``in_dim=4`` and ``bands=ratio_bands(n, first=1.0, ratio=100 ** (1 / n))``.",
+            dict(layout="kpa", frequencies=None),
+            "``in_dim=4`` and ``frequencies=ratio_bands(n, first=1.0, ratio=100 ** (1 / n))``.",
         ),
         "space2vec-grid": Preset(
             "SatCLIP and TorchSpatial, Space2Vec grid",
-            dict(layout="akp", bands=None),
-            "``bands=ratio_bands(n, first=1 / min_radius, ratio=(min_radius / max_radius) ** "
+            dict(layout="akp", frequencies=None),
+            "``frequencies=ratio_bands(n, first=1 / min_radius, ratio=(min_radius / max_radius) ** "
             "(1 / (n - 1)))``; coordinates in any unit, radii in the same.",
         ),
         "space2vec-theory": Preset(
             "SatCLIP and TorchSpatial, Space2Vec theory",
-            dict(layout="kap", bands=None, basis=_THIRDS_OF_A_TURN),
+            dict(layout="kap", frequencies=None, basis=_THIRDS_OF_A_TURN),
             "Bands as of ``space2vec-grid``.",
         ),
     }

@@ -101,9 +101,7 @@ GRID = PresetTable(
             dict(
                 layout="apk",
                 axis_order=lambda _, num_axes: range(num_axes)[::-1],
-                bands=lambda dim, num_axes: geometric_bands(
-                    2 * (dim // (2 * num_axes)), last_reached=True
-                ),
+                frequencies=lambda dim, num_axes: geometric_bands(dim // (2 * num_axes), shift=1),
             ),
             "The longest wavelength is reached: 10000 ** (k / (n - 1)) for n bands. Columns that "
             "the axes do not share evenly are 0 (vit-pytorch in 3-D).",
@@ -113,7 +111,7 @@ GRID = PresetTable(
             "microsoft/TRELLIS, trellis/modules/transformer/blocks.py, AbsolutePositionEmbedder",
             dict(
                 layout="apk",
-                bands=lambda dim, num_axes: geometric_bands(2 * (dim // (2 * num_axes))),
+                frequencies=lambda dim, num_axes: geometric_bands(dim // (2 * num_axes)),
             ),
             "Columns that the axes do not share evenly are 0.",
         ),
@@ -129,7 +127,7 @@ GRID = PresetTable(
         ),
         "clay": Preset(
             "Clay-foundation/model, claymodel/utils.py, posemb_sincos_2d_with_gsd",
-            dict(**_WIDTH_FIRST, bands=_clay_bands),
+            dict(**_WIDTH_FIRST, frequencies=_clay_bands),
             "For pixels of ``gsd`` meters ``position_scale=1 / gsd``.",
         ),
         "tatp22": Preset("positional-encodings, torch_encodings.py", dict(layout="akp")),

@@ -17,7 +17,8 @@ class Preset:
     Attributes:
         source: place of the encoding in the library, and whose else it is.
         arguments: arguments of the encoder that give its numbers. One that depends on the size of
-            the encoder is a function of it. ``bands=None`` says that the caller gives the bands.
+            the encoder is a function of it. ``frequencies=None`` says that the
+            caller gives them.
         note: remark on a pitfall of the preset.
         aliases: other names, of models that do the same.
         multiple_of: divisor of the width that the library demands, by the number of axes; empty
@@ -40,16 +41,20 @@ class Preset:
             overrides: arguments that differ from the preset's.
 
         Raises:
-            ValueError: If the preset needs ``bands`` and none are given, or ``base`` is given
+            ValueError: If the preset needs ``frequencies`` and none are given, or ``base`` is given
                 for a preset with bands of its own.
         """
         arguments = {**self.arguments, **overrides}
-        if "bands" in arguments and arguments["bands"] is None:
-            raise ValueError(f"this preset has no bands of its own; give bands=. {self.note}")
-        if "base" in overrides and "bands" in self.arguments and "bands" not in overrides:
+        if "frequencies" in arguments and arguments["frequencies"] is None:
+            raise ValueError(f"this preset has no bands of its own; give frequencies=. {self.note}")
+        if (
+            "base" in overrides
+            and "frequencies" in self.arguments
+            and "frequencies" not in overrides
+        ):
             raise ValueError(
-                "this preset has bands of its own, which no base alone describes; give bands=, as "
-                "from geometric_bands"
+                "this preset has bands of its own, which no base alone describes; give "
+                "frequencies=, as from geometric_bands"
             )
         return arguments
 

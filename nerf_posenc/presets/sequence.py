@@ -10,11 +10,11 @@ from nerf_posenc.presets.row import Preset, PresetTable
 
 # An odd width ends in a column of zeros, as in diffusers: the bands are those of dim - 1.
 def _last_reached(dim: int) -> Tensor:
-    return geometric_bands(dim - dim % 2, last_reached=True)
+    return geometric_bands(dim // 2, shift=1)
 
 
 def _even(dim: int) -> Tensor:
-    return geometric_bands(dim - dim % 2)
+    return geometric_bands(dim // 2)
 
 
 def _between(shortest: float, longest: float, dim: int) -> Tensor:
@@ -49,7 +49,7 @@ SEQUENCE = PresetTable(
         "whisper": Preset(
             "openai/whisper, model.py, sinusoids; tensor2tensor, get_timing_signal_1d; fairseq; "
             "diffusers, get_timestep_embedding; NVlabs/edm, SongUNet with positional embeddings",
-            dict(split=True, bands=_last_reached),
+            dict(split=True, frequencies=_last_reached),
             "``SinusoidalEncoder.timestep(dim)``; of times in [0, 1], ``1000 * t`` in F5-TTS and "
             "``10000 * t`` in FrameDiff. Fairseq counts from its padding index plus 1; "
             "padded tokens have zeros and are not counted.",
@@ -67,25 +67,25 @@ SEQUENCE = PresetTable(
         "musicgen": Preset(
             "facebookresearch/audiocraft, modules/transformer.py, create_sin_embedding; "
             "transformers, models/musicgen; times of HT Demucs",
-            dict(split=True, phases=("cos", "sin"), bands=_last_reached),
+            dict(split=True, phases=("cos", "sin"), frequencies=_last_reached),
             aliases=("audiocraft", "demucs"),
         ),
         "stable-diffusion": Preset(
             "diffusers, get_timestep_embedding(flip_sin_to_cos=True, downscale_freq_shift=0); "
             "guided-diffusion; NVlabs/edm, DhariwalUNet",
-            dict(split=True, phases=("cos", "sin"), bands=_even),
-            "``SinusoidalEncoder.timestep(dim, flip=True)``; also the times of Stable Diffusion 3, "
-            "FLUX and Kandinsky 5.",
+            dict(split=True, phases=("cos", "sin"), frequencies=_even),
+            "``SinusoidalEncoder.timestep(dim, flip_sin_to_cos=True, downscale_freq_shift=0)``; "
+            "also the times of Stable Diffusion 3, FLUX and Kandinsky 5.",
             aliases=("guided-diffusion", "edm-adm", "sdxl", "sd3", "sd3.5"),
         ),
         "pi0": Preset(
             "Physical-Intelligence/openpi, models/pi0.py, posemb_sincos; lerobot; time in [0, 1]",
-            dict(split=True, bands=lambda dim: _between(4e-3, 4.0, dim)),
+            dict(split=True, frequencies=lambda dim: _between(4e-3, 4.0, dim)),
             aliases=("openpi",),
         ),
         "aurora-position": Preset(
             "microsoft/aurora, model/fourier.py, pos_expansion; degrees",
-            dict(split=True, bands=lambda dim: _between(0.01, 720.0, dim)),
+            dict(split=True, frequencies=lambda dim: _between(0.01, 720.0, dim)),
         ),
     }
 )

@@ -28,7 +28,7 @@ def test_octave_bands_double_from_the_base() -> None:
 
 
 def test_geometric_bands_have_wavelengths_from_2pi_towards_base_2pi() -> None:
-    wavelengths = 2 * math.pi / geometric_bands(512)
+    wavelengths = 2 * math.pi / geometric_bands(256)
     assert wavelengths[0] == pytest.approx(2 * math.pi)
     assert wavelengths[-1] == pytest.approx(10_000 ** (510 / 512) * 2 * math.pi)
     ratios = wavelengths[1:] / wavelengths[:-1]
@@ -45,17 +45,20 @@ def test_float32_error_stays_below_3e_7_at_every_octave_of_pi(octave: int, reach
         assert error.abs().max() <= 3e-7
 
 
-@pytest.mark.parametrize("octave", range(0, 21, 4))
+@pytest.mark.parametrize("octave", range(0, 41, 8))
 @pytest.mark.parametrize("base", [1.0, math.e, 0.1, 3 * math.pi])
 @pytest.mark.parametrize("reach", [1.0, 1000.0])
-def test_float32_error_stays_below_1e_6_on_other_bases(
+def test_float32_error_is_within_its_bound_on_other_bases(
     octave: int, base: float, reach: float
 ) -> None:
+    # The sentence of README.md and of `sine_of_fraction`; octaves of 1 have no second term.
+    cycles = 0.0 if base == 1 else math.ldexp(base, octave) * reach / (2 * math.pi)
+    bound = 3e-7 + 1.5e-15 * cycles
     x = uniform(100, low=-reach, high=reach, seed=octave)
     features = sincos(x[:, None], octave_bands(1, min_octave=octave, base=base))
     for column, phase in enumerate(PHASES):
         expected = sine_of_band(x, math.ldexp(base, octave), phase)
-        assert (features[:, column].double() - expected).abs().max() <= 1e-6
+        assert (features[:, column].double() - expected).abs().max() <= bound
 
 
 @pytest.mark.parametrize("octave", [0, 9, 20])
@@ -267,15 +270,18 @@ def test_octave_bands_refuse_what_they_cannot_make(
         (dict(in_dim=0), "in_dim must be 1 or more"),
         (dict(layout="abc"), "layout must be one of kpa"),
         (dict(phases=("sin", "sin")), "phases must be"),
-        (dict(bands=torch.ones(2, 3, dtype=torch.float64)), r"bands must have shape"),
-        (dict(bands=torch.tensor([math.nan], dtype=torch.float64)), "bands must be finite"),
+        (dict(frequencies=torch.ones(2, 3, dtype=torch.float64)), r"frequencies must have shape"),
+        (
+            dict(frequencies=torch.tensor([math.nan], dtype=torch.float64)),
+            "frequencies must be finite",
+        ),
     ],
 )
 def test_sincos_tables_refuse_what_they_cannot_make(
     arguments: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        SinCos(**{"in_dim": 2, "bands": octave_bands(3), **arguments})  # type: ignore[arg-type]
+        SinCos(**{"in_dim": 2, "frequencies": octave_bands(3), **arguments})  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -322,7 +328,11 @@ def test_on_the_meta_device_shapes_are_computed_and_the_way_back_loses_nothing(b
 
 @pytest.mark.parametrize(
     "encoder",
-    [FourierEncoder(2, 4), FourierEncoder(2, bands=geometric_bands(8)), GaussianEncoder(2, 16)],
+    [
+        FourierEncoder(2, 4),
+        FourierEncoder(2, frequencies=geometric_bands(4)),
+        GaussianEncoder(2, 16),
+    ],
 )
 def test_stationary_encoders_have_products_of_the_offset_alone(encoder: Encoder) -> None:
     x, y, shift = torch.rand(3, 50, 2, dtype=torch.float64)

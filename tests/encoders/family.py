@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -72,6 +73,13 @@ def with_state(case: Case, encoder: nn.Module) -> nn.Module:
     return fresh
 
 
+def of_numpy(value: Any) -> Any:
+    """An argument with NumPy's integers for all of Python's."""
+    if isinstance(value, tuple | list):
+        return type(value)(map(of_numpy, value))
+    return np.int64(value) if type(value) is int else value
+
+
 # Compiling and exporting takes seconds an encoder: one is in the default run.
 _QUICK = "fourier-raw"
 
@@ -119,6 +127,28 @@ class EncoderFamily:
         assert double.dtype == torch.float64
         torch.testing.assert_close(single.double(), double, atol=2e-6, rtol=0)
 
+    def test_the_default_dtype_of_the_process_decides_no_digit(self, case: Case) -> None:
+        x = case.draw(20)
+        torch.set_default_dtype(torch.bfloat16)
+        try:
+            torch.manual_seed(0)
+            encoder = case.make()
+            features = encoded(encoder, x)
+            counted = encoded(encoder, x.long()) if case.takes_integers else None
+        finally:
+            torch.set_default_dtype(torch.float32)
+        # What is trained may have the default type, and with it the features of tables.
+        torch.manual_seed(0)
+        exact = with_state(case, encoder)
+        bound = 1e-6 if features.dtype == torch.float32 else 0.02
+        torch.testing.assert_close(features.float(), encoded(exact, x), atol=bound, rtol=bound)
+        if counted is not None:
+            assert counted.dtype == torch.float32
+            torch.testing.assert_close(counted, encoded(exact, x.long()), atol=1e-6, rtol=0)
+        for name in getattr(encoder, "uncast", ()):
+            if (value := getattr(encoder, name)) is not None:
+                assert value.dtype == torch.float32
+
     def test_casts_of_the_module_keep_its_constants(self, case: Case) -> None:
         encoder = case.make()
         if any(True for _ in encoder.parameters()) and not case.keeps_parameters:
@@ -136,6 +166,24 @@ class EncoderFamily:
             assert features.dtype == dtype
         expected = encoded(with_state(case, encoder), x.float())
         torch.testing.assert_close(features.float(), expected, atol=0.02, rtol=0.01)
+
+    @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+    def test_features_have_the_type_that_the_module_was_cast_to(
+        self, case: Case, dtype: torch.dtype
+    ) -> None:
+        if not case.keeps_half:
+            pytest.skip("angles are float32 in any model")
+        encoder = case.make()
+        x = case.draw(20)
+        model = nn.Sequential(encoder, nn.Linear(case.num_features(encoder), 3)).to(dtype)
+        assert model(x).dtype == dtype
+        features = encoder(x)
+        exact = with_state(case, encoder)(x)
+        is_rounded = any(parameter.dtype == dtype for parameter in encoder.parameters())
+        if dtype == torch.bfloat16 and not is_rounded:
+            assert torch.equal(features, exact.to(dtype))
+        torch.testing.assert_close(features.float(), exact, atol=0.02, rtol=0.01)
+        assert model.float()(x).dtype == torch.float32
 
     def test_copies_and_state_dicts_encode_alike(self, case: Case) -> None:
         encoder = case.make()
@@ -269,6 +317,35 @@ class EncoderFamily:
         x = case.draw(5)
         assert torch.equal(encoded(encoder, x), encoded(expected, x))
 
+    def test_parameters_are_reset_to_what_the_constructor_draws(self, case: Case) -> None:
+        torch.manual_seed(0)
+        expected = case.make()
+        with torch.device("meta"):
+            encoder = case.make()
+        encoder.to_empty(device="cpu")
+        torch.manual_seed(0)
+        encoder.reset_parameters()  # type: ignore[operator]
+        x = case.draw(5)
+        assert torch.equal(encoded(encoder, x), encoded(expected, x))
+        for each in (encoder, expected):
+            each.reset_parameters(torch.Generator().manual_seed(5))  # type: ignore[operator]
+        state = expected.state_dict()
+        assert encoder.state_dict().keys() == state.keys()
+        for name, value in encoder.state_dict().items():
+            assert torch.equal(value, state[name])
+
+    def test_sampled_numbers_that_were_never_set_are_refused_once(self, case: Case) -> None:
+        with torch.device("meta"):
+            encoder = case.make()
+        encoder.to_empty(device="cpu")
+        sampled = [m for m in encoder.modules() if getattr(m, "uncast", ())]
+        if not any(getattr(m, name) is not None for m in sampled for name in m.uncast):  # type: ignore[union-attr]
+            pytest.skip("it samples nothing")
+        with pytest.raises(ValueError, match=r"holds NaN; after to_empty, call reset_parameters"):
+            encoded(encoder, case.draw(5))
+        encoder.reset_parameters()  # type: ignore[operator]
+        assert encoded(encoder, case.draw(5)).isfinite().all()
+
     def test_constants_survive_loaders_that_fill_buffers_with_anything(self, case: Case) -> None:
         encoder = case.make()
         x = case.draw(5)
@@ -296,6 +373,25 @@ class EncoderFamily:
         x = case.draw(9)
         ours, theirs = encoder(x), traced(x)
         torch.testing.assert_close(theirs, ours, atol=1e-6, rtol=0)
+
+    @pytest.mark.usefixtures("unchecked")
+    def test_integers_of_numpy_are_integers(
+        self, case: Case, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        torch.manual_seed(0)
+        encoder = case.make()
+        kind: Any = type(encoder)
+        init = kind.__init__
+
+        def init_by_numpy(self: Any, *args: Any, **kwargs: Any) -> None:
+            init(self, *of_numpy(args), **{name: of_numpy(value) for name, value in kwargs.items()})
+
+        monkeypatch.setattr(kind, "__init__", init_by_numpy)
+        torch.manual_seed(0)
+        made = case.make()
+        assert repr(made) == repr(encoder)
+        x = case.draw(5)
+        assert torch.equal(encoded(made, x), encoded(encoder, x))
 
     def test_it_can_be_pickled(self, case: Case) -> None:
         encoder = case.make()

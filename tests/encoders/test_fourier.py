@@ -39,7 +39,7 @@ def test_raw_input_stands_where_it_is_asked_for(include_input: str | None) -> No
 def test_each_coordinate_stands_behind_its_own_waves() -> None:
     # fourier_encode of perceiver-pytorch, axis by axis, at two axes and three bands.
     x, bands = torch.rand(5, 2, dtype=torch.float64), torch.tensor([math.pi, 2.5, 7.0]).double()
-    encoder = FourierEncoder(2, bands=bands, layout="apk", include_input="each")
+    encoder = FourierEncoder(2, frequencies=bands, layout="apk", include_input="each")
     waves = x[..., None] * bands
     expected = torch.cat([waves.sin(), waves.cos(), x[..., None]], dim=-1).flatten(-2)
     torch.testing.assert_close(encoder(x), expected, rtol=0, atol=1e-12)
@@ -53,8 +53,8 @@ def test_each_coordinate_stands_behind_its_own_waves() -> None:
 def test_a_basis_gives_the_waves_of_the_coordinates_along_it(bands: list[float]) -> None:
     x = torch.rand(9, 3, dtype=torch.float64) * 2 - 1
     basis = torch.tensor([[0.6, 0.0, 0.8], [1.0, -2.0, 0.5]], dtype=torch.float64)
-    found = FourierEncoder(3, bands=bands, basis=basis)(x)
-    torch.testing.assert_close(found, FourierEncoder(2, bands=bands)(x @ basis.T))
+    found = FourierEncoder(3, frequencies=bands, basis=basis)(x)
+    torch.testing.assert_close(found, FourierEncoder(2, frequencies=bands)(x @ basis.T))
     torch.testing.assert_close(found[:, 0], torch.sin(bands[0] * (x @ basis[0])))
 
 
@@ -78,7 +78,7 @@ def test_no_bands_leave_the_raw_input_alone() -> None:
 def test_it_agrees_to_the_bit_with_the_sequence_encoder_on_the_same_bands() -> None:
     positions = torch.arange(5000)
     sequence = SinusoidalEncoder(64)
-    fourier = FourierEncoder(1, bands=geometric_bands(64))
+    fourier = FourierEncoder(1, frequencies=geometric_bands(32))
     assert torch.equal(sequence(positions), fourier(positions[:, None].float()))
 
 
@@ -183,7 +183,7 @@ def test_gradients_of_half_precision_are_rounded_once(
 def test_its_name_is_what_made_it() -> None:
     assert "num_bands=10, layout" in repr(FourierEncoder(3, 10))
     assert "num_bands=10, base=1.0, layout" in repr(FourierEncoder.preset("nerf", 3))
-    assert "crc32" in repr(FourierEncoder(3, bands=torch.rand(9)))
+    assert "crc32" in repr(FourierEncoder(3, frequencies=torch.rand(9)))
 
 
 def test_axes_may_have_different_numbers_of_bands() -> None:
@@ -197,9 +197,11 @@ def test_axes_may_have_different_numbers_of_bands() -> None:
 
 @pytest.mark.parametrize("name", sorted(FOURIER))
 def test_presets_are_frozen_and_know_their_columns(name: str) -> None:
-    bands = linear_bands(3, first=1.0, last=4.0) if "bands" in FOURIER[name].arguments else None
-    overrides = {} if bands is None else {"bands": bands}
-    encoder = FourierEncoder.preset(name, 2, 3, **overrides)
+    bands = (
+        linear_bands(3, first=1.0, last=4.0) if "frequencies" in FOURIER[name].arguments else None
+    )
+    overrides = {} if bands is None else {"frequencies": bands}
+    encoder = FourierEncoder.preset(name, 2, 3 if bands is None else None, **overrides)
     x = torch.rand(4, 2)
     along = x.double() if encoder.basis is None else x.double() @ encoder.basis.T
     features = encoder(x)
@@ -207,7 +209,7 @@ def test_presets_are_frozen_and_know_their_columns(name: str) -> None:
         if phase == "x":
             expected = x[:, axis]
         else:
-            angle = along[:, axis] * encoder.sincos.bands[band, axis]
+            angle = along[:, axis] * encoder.sincos.frequencies[band, axis]
             expected = getattr(torch, phase)(angle).float()
         torch.testing.assert_close(features[:, column], expected, atol=1e-6, rtol=0)
     with pytest.raises(TypeError):
@@ -218,7 +220,7 @@ def test_presets_are_frozen_and_know_their_columns(name: str) -> None:
 ORDERS = {
     preset.arguments.get("layout"): name
     for name, preset in FOURIER.items()
-    if "bands" not in preset.arguments
+    if "frequencies" not in preset.arguments
 }
 
 
@@ -265,7 +267,7 @@ def test_what_does_not_fit_is_refused() -> None:
         encoder(x, weight=torch.ones(3), progress=0.5)
     with pytest.raises(ValueError, match="no preset 'nerv'; did you mean nerf"):
         FourierEncoder.preset("nerv", 3)
-    with pytest.raises(ValueError, match="give bands="):
+    with pytest.raises(ValueError, match="give frequencies="):
         FourierEncoder.preset("rff", 3)
     with pytest.raises(ValueError, match="num_bands must be one number or 3"):
         FourierEncoder(3, (1, 2))
@@ -278,7 +280,7 @@ def test_rff_positional_encoding() -> None:
     sigma, m = 10.0, 4
     bands = ratio_bands(m, first=2 * math.pi, ratio=sigma ** (1 / m))
     x = torch.rand(3, 2)
-    features = FourierEncoder.preset("rff", 2, bands=bands)(x)
+    features = FourierEncoder.preset("rff", 2, frequencies=bands)(x)
     angles = 2 * math.pi * sigma ** (torch.arange(m).double() / m) * x.double()[..., None]
     expected = torch.cat([angles.cos(), angles.sin()], -1).flatten(-2)
     torch.testing.assert_close(features.double(), expected, atol=1e-6, rtol=0)
@@ -307,7 +309,7 @@ def test_trained_bands_begin_as_the_constant_ones_and_have_gradients() -> None:
         torch.testing.assert_close(trained(x), constant(x), atol=2e-6, rtol=0)
 
     def features(bands: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        return torch.func.functional_call(trained, {"sincos.bands": bands}, (x,))  # type: ignore[no-any-return]
+        return torch.func.functional_call(trained, {"sincos.frequencies": bands}, (x,))  # type: ignore[no-any-return]
 
     bands = trained.frequency_bands.detach().double().requires_grad_()
     assert torch.autograd.gradgradcheck(features, (bands, x.double().requires_grad_()))

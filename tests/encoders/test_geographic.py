@@ -90,7 +90,7 @@ def test_hexplane_multiplies_each_plane_by_that_of_the_other_axes() -> None:
 
 
 def test_time2vec_is_linear_in_one_column_and_periodic_in_the_others() -> None:
-    encoder = Time2VecEncoder(4)
+    encoder = Time2VecEncoder(1, 4)
     with torch.no_grad():
         encoder.weight.copy_(torch.tensor([[2.0], [1.0], [3.0], [0.5]]))
         encoder.bias.copy_(torch.tensor([0.1, 0.2, 0.3, 0.4]))
@@ -119,7 +119,7 @@ def test_what_does_not_fit_is_refused() -> None:
             lambda: IntegratedDirectionalEncoder(2)(torch.zeros(4, 3), roughness=torch.zeros(4)),
             r"roughness must have shape \(4, 1\)",
         ),
-        (lambda: Time2VecEncoder(1), "a linear column and a sine"),
+        (lambda: Time2VecEncoder(1, 1), "a linear column and a sine"),
         (lambda: period_bands(24, 0), "period must be finite and positive"),
         (lambda: contract_gaussian(torch.zeros(2, 3), torch.zeros(2, 3)), "covariance must have"),
         (lambda: KPlanesEncoder(3, reduce="hexplane"), "with in_dim=4 'hexplane'"),

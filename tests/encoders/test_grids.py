@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -224,14 +225,44 @@ def test_coordinates_outside_are_taken_to_the_edge() -> None:
         assert torch.equal(encoder(x * -7), encoder(-x))
 
 
+@pytest.mark.parametrize("kind", [HashGridEncoder, DenseGridEncoder])
+@pytest.mark.parametrize(("levels", "most"), [(4, 37), (7, 200), (2, 2048)])
+def test_levels_reach_their_max_resolution(kind: Any, levels: int, most: int) -> None:
+    encoder = kind(1, levels, base_resolution=3, max_resolution=most)
+    assert encoder.resolutions[0] == 3
+    assert encoder.resolutions[-1] == most
+    listed = kind(1, resolutions=encoder.resolutions)
+    assert listed.rows_per_level == encoder.rows_per_level
+
+
+@pytest.mark.parametrize("convention", ["instant-ngp", "torch-ngp", "nerfstudio"])
+def test_listed_resolutions_are_those_of_growth(convention: Any) -> None:
+    grown = HashGridEncoder(2, 3, base_resolution=4, log2_table_size=6, convention=convention)
+    listed = HashGridEncoder(2, resolutions=[4, 8, 16], log2_table_size=6, convention=convention)
+    listed.load_state_dict(grown.state_dict())
+    x = torch.rand(20, 2) * 2 - 1
+    assert torch.equal(listed(x), grown(x))
+    assert repr(listed) == repr(grown)
+
+
+@pytest.mark.parametrize("kind", [HashGridEncoder, DenseGridEncoder])
+def test_nodes_given_as_levels_are_named(kind: Any) -> None:
+    with pytest.raises(ValueError, match=r"64 levels .* give base_resolution=64 or max_resol"):
+        kind(3, 64)
+
+
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (dict(in_dim=5), "in_dim must be 1 to 4"),
-        (dict(num_levels=0), "num_levels and features_per_level"),
-        (dict(base_resolution=1), "base_resolution 2 or more"),
+        (dict(num_levels=0), "num_levels must be 1 or more"),
+        (dict(base_resolution=1), "a resolution of 2 or more; got 1"),
         (dict(growth=0.5), "growth must be 1 or more"),
+        (dict(growth=2.0, max_resolution=64), "give growth, max_resolution or resolutions"),
+        (dict(num_levels=2, resolutions=[4, 8]), "give growth, max_resolution or resolutions"),
+        (dict(resolutions=[4, 1]), "a resolution of 2 or more; got 1"),
+        (dict(max_resolution=8), "max_resolution base_resolution or more"),
         (dict(log2_table_size=40), "log2_table_size must be 0 to 32"),
         (dict(convention="mine"), "convention must be"),
         (dict(bounds=(1.0, 1.0)), "bounds must be a lower and a higher"),

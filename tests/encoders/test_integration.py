@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -159,6 +160,8 @@ def test_two_processes_shard_a_model_with_encoders(tmp_path: Path) -> None:
         (lambda: SinCos(2, [1.0])([[0.5, 0.5]]), r"x must be a torch\.Tensor; got list"),
         (lambda: ne.FourierEncoder(3.0), "in_dim must be an integer; got 3.0"),  # type: ignore[arg-type]
         (lambda: ne.FourierEncoder(3, 4.0), "num_bands must be an integer"),  # type: ignore[arg-type]
+        (lambda: ne.FourierEncoder(3, True), "num_bands must be an integer; got True"),
+        (lambda: ne.GaussianEncoder(True, 8), "in_dim must be an integer; got True"),
         (lambda: ne.SinusoidalEncoder.timestep(64)(999), r"positions must be a torch\.Tensor"),
         (lambda: ne.GridSinusoidalEncoder(8).table(14), r"a size for each axis, as \(14, 14\)"),  # type: ignore[arg-type]
         (
@@ -184,6 +187,7 @@ def test_the_wrong_kind_of_argument_is_named(call: Callable[[], object], message
             lambda: ne.FourierEncoder(2, include_input="both"),  # type: ignore[arg-type]
             "'front' or 'back', the side",
         ),
+        (lambda: ne.FourierEncoder(2, 10, frequencies=[1.0, 2.0]), "not both; got 10 and 2"),
         (lambda: ne.FourierEncoder(3)(torch.rand(2, 3, 5, 7)), r"give x\.movedim\(1, -1\)"),
         (
             lambda: ne.normalize_box(torch.rand(5, 3), ((0, 1),) * 3),  # type: ignore[arg-type]
@@ -193,7 +197,7 @@ def test_the_wrong_kind_of_argument_is_named(call: Callable[[], object], message
         (lambda: ne.GridSinusoidalEncoder.preset("difusers", 8), "did you mean diffusers"),
         (
             lambda: ne.SinusoidalEncoder(64)(torch.rand(2, 10, 64)),
-            r"look like embeddings of width 64; use add_to",
+            r"look like features of width 64; use add_to",
         ),
         (
             lambda: ne.SinusoidalEncoder(8).add_to(torch.rand(3, 8), sequence_dim=-1),
@@ -206,12 +210,67 @@ def test_the_wrong_value_is_named(call: Callable[[], object], message: str) -> N
         call()
 
 
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("make", "arguments", "hint"),
+    [
+        (ne.FourierEncoder, dict(in_dim=2, bands=5), "num_bands=5"),
+        (ne.FourierEncoder, dict(in_dim=2, bands=[1.0, 2.0]), "frequencies="),
+        (ne.FourierEncoder, dict(in_dim=2, num_frequencies=6), "num_bands=6"),
+        (
+            ne.FourierEncoder.preset,
+            dict(name="nerf", in_dim=2, min_freq_exp=0.0),
+            r"min_octave=0\.0",
+        ),
+        (ne.GaussianEncoder, dict(in_dim=2, num_frequencies=6), "num_features=6"),
+        (ne.GaussianEncoder, dict(in_dim=2, scale=10.0), r"sigma=10\.0"),
+        (ne.GridSinusoidalEncoder, dict(dim=8, scale=6.5), r"span=6\.5"),
+        (ne.SinusoidalEncoder, dict(dim=8, theta=500.0), r"base=500\.0"),
+        (ne.GridSinusoidalEncoder, dict(dim=8, temperature=20), "base=20"),
+        (ne.HashGridEncoder, dict(in_dim=3, per_level_scale=1.5), r"growth=1\.5"),
+        (ne.HashGridEncoder, dict(in_dim=3, log2_hashmap_size=14), "log2_table_size=14"),
+        (ne.SphericalHarmonicsEncoder, dict(degree=4), "num_levels=4"),
+        (ne.IntegratedDirectionalEncoder, dict(degree=4), "num_degrees=4"),
+        (ne.SinusoidalEncoder, dict(dim=8, max_len=512), r"call table\(512\)"),
+        (ne.KPlanesEncoder, dict(in_dim=4, theta=3), "there is none like it"),
+    ],
+)
+def test_arguments_of_other_libraries_are_answered(
+    make: Any, arguments: dict[str, Any], hint: str
+) -> None:
+    with pytest.raises(TypeError, match=f"unexpected keyword argument .*{hint}"):
+        make(**arguments)
+
+
 def test_lists_of_numbers_are_bands() -> None:
     x = torch.rand(4, 2)
     bands = torch.tensor([1.0, 2.5], dtype=torch.float64)
     assert torch.equal(
-        ne.FourierEncoder(2, bands=[1.0, 2.5])(x), ne.FourierEncoder(2, bands=bands)(x)
+        ne.FourierEncoder(2, frequencies=[1.0, 2.5])(x), ne.FourierEncoder(2, frequencies=bands)(x)
     )
+
+
+PIXELS = torch.arange(500.0)[:, None].expand(-1, 2)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ne.FourierEncoder(2, 10),
+        lambda: ne.FourierEncoder.preset("nerf", 2, 10),
+        lambda: ne.HashGridEncoder(2, 2, log2_table_size=6),
+        lambda: ne.DenseGridEncoder(2, base_resolution=4),
+        lambda: ne.KPlanesEncoder(2, 2, resolution=4),
+    ],
+)
+def test_pixel_indices_are_warned_of_once(make: Callable[[], nn.Module]) -> None:
+    encoder = make()
+    with pytest.warns(UserWarning, match=r"go from 0 to 499, where .* Scale pixel indices"):
+        encoder(PIXELS)
+    encoder(PIXELS)
+    # Far from 0, or with bands that are as slow, nothing is amiss.
+    make()(PIXELS / 250 + 999)
+    ne.FourierEncoder(2, frequencies=ne.geometric_bands(32))(PIXELS)
 
 
 def test_sequence_first_embeddings_get_the_same_positions() -> None:

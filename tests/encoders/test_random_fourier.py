@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from nerf_posenc import FourierEncoder, GaussianEncoder
+from nerf_posenc.encoders import Box
 
 
 def test_the_kernel_is_a_gaussian_of_the_distance() -> None:
@@ -26,6 +27,22 @@ def test_axis_aligned_rows_are_bands() -> None:
     x = torch.rand(6, 2)
     bands = FourierEncoder(2, 2, layout="pka")(x)
     torch.testing.assert_close(GaussianEncoder(2, matrix=matrix)(x), bands, atol=3e-7, rtol=0)
+
+
+@pytest.mark.parametrize("offsets", [None, torch.rand(5)])
+def test_raw_coordinates_stand_on_their_side(offsets: torch.Tensor | None) -> None:
+    x, matrix = torch.rand(4, 2), torch.rand(5, 2)
+    variance = torch.rand(4, 2)
+    plain = GaussianEncoder(2, matrix=matrix, offsets=offsets)
+    waves = plain(x, variance=variance)
+    for side, parts in {"front": [x, waves], "back": [waves, x]}.items():
+        encoder = GaussianEncoder(2, matrix=matrix, offsets=offsets, include_input=side)  # type: ignore[arg-type]
+        features = encoder(x, variance=variance)
+        assert torch.equal(features, torch.cat(parts, -1))
+        assert encoder.frequencies.shape == (encoder.out_dim, 2)
+    filtered = encoder(x, filter=Box(0.1))
+    assert torch.equal(filtered[:, -2:], x)
+    assert torch.equal(filtered[:, :-2], plain(x, filter=Box(0.1)))
 
 
 def test_high_frequencies_stay_exact() -> None:

@@ -1,17 +1,31 @@
 """Positions on grids and their sinusoidal embeddings."""
 
+from collections.abc import Callable
 from typing import Literal
 
 import pytest
 import torch
 
-from nerf_posenc import GridSinusoidalEncoder, geometric_bands, grid_positions, preset
+from nerf_posenc import (
+    GridSinusoidalEncoder,
+    SinusoidalEncoder,
+    geometric_bands,
+    grid_positions,
+    preset,
+)
 
 
 def test_indices_count_row_by_row() -> None:
     positions = grid_positions((2, 3))
     assert positions.shape == (2, 3, 2)
     assert positions[1, 2].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_ends_are_the_edges_as_in_siren(size: int) -> None:
+    grid = grid_positions((size, 3), units="ends")
+    assert torch.equal(grid[:, 0, 0], torch.linspace(-1, 1, size))
+    assert torch.equal(grid[0, :, 1], torch.tensor([-1.0, 0.0, 1.0]))
 
 
 @pytest.mark.parametrize(("units", "spans"), [("box", (2, 2)), ("longer", (1, 2))])
@@ -125,4 +139,26 @@ def test_a_grid_is_added_to_its_tokens() -> None:
     with pytest.raises(ValueError, match=r"must have shape \(\*batch, 12, 12\)"):
         encoder.add_to(tokens, (3, 4))
     with pytest.raises(ValueError, match="1 to 3 bands for each of 2 axes; got 4"):
-        GridSinusoidalEncoder(12, bands=geometric_bands(8))
+        GridSinusoidalEncoder(12, frequencies=geometric_bands(4))
+
+
+MASK = torch.ones(1, 600, 3, dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        lambda: GridSinusoidalEncoder.preset("diffusers", 64).table((600, 2)),
+        lambda: GridSinusoidalEncoder.preset("detr-normalized", 64).table((600, 2)),
+        lambda: GridSinusoidalEncoder.preset("detr", 64).masked_table(MASK),
+        lambda: SinusoidalEncoder(8).table(600, offset=0.5),
+        lambda: grid_positions((600, 2), units="box"),
+    ],
+)
+def test_tables_do_not_depend_on_the_default_dtype(table: Callable[[], torch.Tensor]) -> None:
+    expected = table()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        assert torch.equal(table(), expected)
+    finally:
+        torch.set_default_dtype(torch.float32)

@@ -159,7 +159,7 @@ LANGUAGE = {
         64,
         f"{_TRANSFORMERS}gpt_oss, YaRN with factor 32, not truncated",
         positions.sequence,
-        bands=lambda dim: yarn_bands(
+        frequencies=lambda dim: yarn_bands(
             dim, factor=32.0, trained_length=4096, base=150_000.0, truncate=False
         ),
         scale=yarn_scale(32.0),
@@ -170,9 +170,10 @@ LANGUAGE = {
         f"{_TRANSFORMERS}deepseek_v2, YaRN with factor 40; DeepSeek V3",
         positions.sequence,
         note="DeepSeek V3 puts the even columns of queries and keys before the odd ones, which "
-        "no product of them shows. Kimi K2 does too, with ``bands=yarn_bands(64, factor=32.0, "
-        "trained_length=4096, base=5e4, fast_cycles=1.0)``.",
-        bands=lambda dim: yarn_bands(dim, factor=40.0, trained_length=4096),
+        "no product of them shows. Kimi K2 does too, with "
+        "``frequencies=yarn_bands(64, factor=32.0, trained_length=4096, base=5e4, "
+        "fast_cycles=1.0)``.",
+        frequencies=lambda dim: yarn_bands(dim, factor=40.0, trained_length=4096),
     ),
     "deepseek-v4": _row(
         512,
@@ -185,16 +186,16 @@ LANGUAGE = {
         128,
         f"{_TRANSFORMERS}llama, rope_type 'llama3' with factor 8 (Llama 3.1)",
         positions.sequence,
-        note="Llama 3.2 has ``bands=llama3_bands(dim, factor=32)``.",
+        note="Llama 3.2 has ``frequencies=llama3_bands(dim, factor=32)``.",
         aliases=("llama-3.1", "llama-3.3"),
-        bands=llama3_bands,
+        frequencies=llama3_bands,
         pairing="half",
     ),
     "llama4-scout": _row(
         128,
         f"{_TRANSFORMERS}llama4, layers with rotation",
         positions.sequence,
-        bands=lambda dim: llama3_bands(dim, factor=16.0, fast_cycles=1.0),
+        frequencies=lambda dim: llama3_bands(dim, factor=16.0, fast_cycles=1.0),
     ),
     "qwen2-vl-text": _row(
         128,
@@ -231,7 +232,7 @@ LANGUAGE = {
         f"{_TRANSFORMERS}gemma3, global layers of 4B, 12B and 27B; local ones are llama",
         positions.sequence,
         # The released models scale positions linearly, by 8.
-        bands=lambda dim: geometric_bands(dim, base=1e6) / 8,
+        frequencies=lambda dim: geometric_bands(dim // 2, base=1e6) / 8,
         pairing="half",
     ),
     "glm4.1v-text": _row(

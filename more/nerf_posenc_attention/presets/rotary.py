@@ -37,7 +37,7 @@ def _cogvideox_widths(dim: int) -> tuple[int, int, int]:
 
 def _dinov3_bands(dim: int) -> Tensor:
     # DINOv3 divides positions by periods, and an angle is 2 pi times the quotient.
-    return 2 * math.pi * geometric_bands(dim // 2, base=100.0)
+    return 2 * math.pi * geometric_bands(dim // 4, base=100.0)
 
 
 def _linear_pixel_bands(dim: int) -> Tensor:
@@ -53,7 +53,7 @@ def _geometric_pixel_bands(dim: int) -> Tensor:
 
 def _alternating_bands(dim: int) -> Tensor:
     """Each band for both axes, one after the other."""
-    return geometric_bands(dim // 2).repeat_interleave(2)
+    return geometric_bands(dim // 4).repeat_interleave(2)
 
 
 def _ltx_bands(dim: int) -> Tensor:
@@ -65,14 +65,18 @@ def _ltx_bands(dim: int) -> Tensor:
 
 def _pixtral_bands(dim: int) -> list[Tensor]:
     # One series of bands: rows take the even ones, columns the odd ones.
-    bands = geometric_bands(dim)
+    bands = geometric_bands(dim // 2)
     return [bands[::2], bands[1::2]]
 
 
 def _cosmos_bands(dim: int) -> list[Tensor]:
     # rope_scale (2, 1, 1): NTK scaling by 2 along the frames alone.
     frames, rows, columns = _wan_widths(dim)
-    return [ntk_bands(frames, factor=2.0), geometric_bands(rows), geometric_bands(columns)]
+    return [
+        ntk_bands(frames, factor=2.0),
+        geometric_bands(rows // 2),
+        geometric_bands(columns // 2),
+    ]
 
 
 _TRANSFORMERS = "transformers, models/"
@@ -94,7 +98,7 @@ ROTARY: PresetTable[RotaryPreset] = PresetTable(
             f"{_TRANSFORMERS}pixtral, of the image; also Mistral 3",
             positions.rows_and_columns,
             2,
-            bands=_pixtral_bands,
+            frequencies=_pixtral_bands,
             pairing="half",
         ),
         "qwen2-vl-vision": _row(
@@ -109,7 +113,7 @@ ROTARY: PresetTable[RotaryPreset] = PresetTable(
             positions.centers,
             2,
             aliases=("sapiens2",),
-            bands=_dinov3_bands,
+            frequencies=_dinov3_bands,
             pairing="half",
         ),
         "torchtune-vision": _row(
@@ -137,14 +141,14 @@ ROTARY: PresetTable[RotaryPreset] = PresetTable(
             "timm, layers/pos_embed_sincos.py, RotaryEmbeddingCat(in_pixels=True), max_res 224",
             positions.ends_at_one,
             2,
-            bands=_geometric_pixel_bands,
+            frequencies=_geometric_pixel_bands,
         ),
         "rotary-embedding-torch-pixel": _row(
             64,
             "rotary_embedding_torch.py, RotaryEmbedding(dim / 2, freqs_for='pixel', max_freq=256)",
             positions.ends_at_one,
             2,
-            bands=_linear_pixel_bands,
+            frequencies=_linear_pixel_bands,
         ),
         "rope-vit-axial": _row(
             64,
@@ -182,7 +186,7 @@ ROTARY: PresetTable[RotaryPreset] = PresetTable(
             positions.rows_and_columns,
             2,
             pair_axes=lambda dim: (1, 0) * (dim // 4),
-            bands=_alternating_bands,
+            frequencies=_alternating_bands,
             pairing="half",
         ),
         "minimax-m3-vision": _row(
@@ -199,7 +203,7 @@ ROTARY: PresetTable[RotaryPreset] = PresetTable(
             positions.rows_and_columns_from_1,
             2,
             pair_axes=lambda dim: (0, 1) * (dim // 4),
-            bands=_alternating_bands,
+            frequencies=_alternating_bands,
         ),
         "gemma4-vision": _row(
             64,
@@ -281,7 +285,7 @@ ROTARY: PresetTable[RotaryPreset] = PresetTable(
             positions.rows_and_columns,
             2,
             pair_axes=lambda dim: (0, 1) * (dim // 4),
-            bands=_alternating_bands,
+            frequencies=_alternating_bands,
         ),
         "ltx-video": _row(
             2048,
@@ -289,7 +293,7 @@ ROTARY: PresetTable[RotaryPreset] = PresetTable(
             positions.seconds_and_pixels,
             3,
             pair_axes=lambda dim: (0, 1, 2) * (dim // 6),
-            bands=_ltx_bands,
+            frequencies=_ltx_bands,
             trailing=True,
         ),
         "hunyuan-video": _row(
@@ -378,7 +382,7 @@ ROTARY: PresetTable[RotaryPreset] = PresetTable(
             positions.frames,
             3,
             axis_dims=_wan_widths,
-            bands=_cosmos_bands,
+            frequencies=_cosmos_bands,
             pairing="half",
         ),
         "cogview4": _row(

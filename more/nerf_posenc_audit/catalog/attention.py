@@ -20,13 +20,15 @@ SEQUENCES = [
     Equivalent("positional-encodings (tatp22), 1-D", "SinusoidalEncoder(6).table(3)",
         "encoding/tatp22.PE1D"),
     Equivalent("positional-encodings (tatp22), odd width",
-        "SinusoidalEncoder(5, bands=geometric_bands(6)).table(3)", "encoding/tatp22.PE1D.odd"),
+        "SinusoidalEncoder(5, frequencies=geometric_bands(3)).table(3)",
+        "encoding/tatp22.PE1D.odd"),
     Equivalent("x-transformers, ScaledSinusoidalEmbedding",
         "SinusoidalEncoder(6, split=True).table(3) * 6**-0.5",
         "encoding/x_transformers.ScaledSinusoidal"),
     Equivalent("diffusers, get_timestep_embedding", "SinusoidalEncoder.timestep(6)(x)",
         "encoding/diffusers.timestep.default"),
-    Equivalent("Stable Diffusion, timesteps", "SinusoidalEncoder.timestep(6, flip=True)(x)",
+    Equivalent("Stable Diffusion, timesteps",
+        "SinusoidalEncoder.timestep(6, flip_sin_to_cos=True, downscale_freq_shift=0)(x)",
         "encoding/diffusers.timestep.sd", tolerance=4e-6,
         remark="the library's float32 bands are off in the eighth digit, times 999"),
     Equivalent("diffusers, get_1d_sincos_pos_embed", "SinusoidalEncoder(6, split=True)(x)",
@@ -34,13 +36,13 @@ SEQUENCES = [
     Equivalent("BERT, GPT-2, OPT: learned positions",
         "LearnedPositionEncoder(512, 768).table(128)"),
     Equivalent("Zipformer, compact relative positions",
-        'torch.cat([SinusoidalEncoder(48, bands=torch.arange(1.0, 25), phases=("cos", "sin"))'
+        'torch.cat([SinusoidalEncoder(48, frequencies=torch.arange(1.0, 25), phases=("cos", "sin"))'
         "((2 * pi / 48**0.5 * x.sign() * (1 + x.abs() / 48**0.5).log()).atan())[:, :-1], "
         "torch.ones(17, 1)], -1)", "released/Zipformer compact relative positions",
         setup="x = torch.arange(-8.0, 9)"),
     Equivalent("HyenaDNA, positions of filters",
         "torch.cat([torch.linspace(0, 1, 11)[:, None], FourierEncoder(1, "
-        'bands=torch.tensor([1e-4, 1.0]), layout="pka", phases=("cos", "sin"))'
+        'frequencies=torch.tensor([1e-4, 1.0]), layout="pka", phases=("cos", "sin"))'
         "(2 * pi * torch.arange(11.0)[:, None] / 11) * torch.tensor([1.0, 1, -1, -1])], -1)",
         "released/HyenaDNA filter positions"),
     Equivalent("Genie, sinusoidal encoding",
@@ -61,26 +63,26 @@ ATTENTION = [
     Equivalent("diffusers, get_1d_rotary_pos_embed",
         "torch.stack(RotaryEncoder(4)(torch.arange(2)))", "encoding/diffusers.1d_rope"),
     Equivalent("transformers, linear scaling",
-        'RotaryEncoder(128, bands=geometric_bands(128) / 4, pairing="half")'
+        'RotaryEncoder(128, frequencies=geometric_bands(64) / 4, pairing="half")'
         ".rotate(q, positions)", "library/linear/after", tolerance=5e-6, remark=FLOAT32),
     Equivalent("transformers, dynamic NTK",
-        "RotaryEncoder(128, bands=dynamic_ntk_bands(128, length=64, trained_length=32, "
+        "RotaryEncoder(128, frequencies=dynamic_ntk_bands(128, length=64, trained_length=32, "
         'factor=4.0), pairing="half").rotate(q, positions)', "library/dynamic-ntk/after",
         tolerance=5e-6, remark=FLOAT32),
     Equivalent("transformers, YaRN",
-        "RotaryEncoder(128, bands=yarn_bands(128, factor=4.0, trained_length=4096), "
+        "RotaryEncoder(128, frequencies=yarn_bands(128, factor=4.0, trained_length=4096), "
         'pairing="half", scale=yarn_scale(4.0)).rotate(q, positions)', "library/yarn/after",
         tolerance=5e-6, remark=FLOAT32),
     Equivalent("transformers, YaRN with mscale",
-        "RotaryEncoder(128, bands=yarn_bands(128, factor=40.0, trained_length=4096), "
+        "RotaryEncoder(128, frequencies=yarn_bands(128, factor=40.0, trained_length=4096), "
         'pairing="half", scale=yarn_scale(40.0) / yarn_scale(40.0, strength=0.5))'
         ".rotate(q, positions)", "library/yarn-mscale/after", tolerance=5e-6, remark=FLOAT32),
     Equivalent("transformers, YaRN without truncation",
-        "RotaryEncoder(128, bands=yarn_bands(128, factor=32.0, trained_length=4096, "
+        "RotaryEncoder(128, frequencies=yarn_bands(128, factor=32.0, trained_length=4096, "
         'base=150_000.0, truncate=False), pairing="half", scale=yarn_scale(32.0))'
         ".rotate(q, positions)", "library/yarn-no-truncate/after", tolerance=5e-6, remark=FLOAT32),
     Equivalent("transformers, LongRoPE",
-        "RotaryEncoder(128, bands=longrope_bands(128, [1 + 0.5 * i for i in range(64)]), "
+        "RotaryEncoder(128, frequencies=longrope_bands(128, [1 + 0.5 * i for i in range(64)]), "
         'pairing="half", scale=longrope_scale(8.0, 32)).rotate(q, positions)',
         "library/longrope/after", tolerance=1e-5, remark=FLOAT32),
     Equivalent("DeepSeek V3, DeepSeek R1",
@@ -88,17 +90,17 @@ ATTENTION = [
         "1)], -1)",
         "library/deepseek-v3/after", tolerance=5e-6, remark=FLOAT32),
     Equivalent("Kimi K2",
-        'torch.cat([RotaryEncoder.preset("deepseek-v2", bands=yarn_bands(64, factor=32.0, '
+        'torch.cat([RotaryEncoder.preset("deepseek-v2", frequencies=yarn_bands(64, factor=32.0, '
         "trained_length=4096, base=5e4, fast_cycles=1.0)).rotate(q, positions)[:, i::2] for i "
         "in (0, 1)], -1)", "library/kimi-k2/after", tolerance=1e-5, remark=FLOAT32),
     Equivalent("Phi-4 (14B)", 'RotaryEncoder.preset("llama", base=250_000.0)'),
     Equivalent("OLMo 2 (7B)", 'RotaryEncoder.preset("llama", base=500_000.0)'),
     Equivalent("Code Llama (7B)", 'RotaryEncoder.preset("llama", base=1_000_000.0)'),
     Equivalent("Llama 3.2, 1B and 3B",
-        'RotaryEncoder.preset("llama3", bands=llama3_bands(128, factor=32.0))'),
+        'RotaryEncoder.preset("llama3", frequencies=llama3_bands(128, factor=32.0))'),
     Equivalent("FLUX.3, Flux3PosEmbed as diffusers has it", "RotaryEncoder(128, 4)"),
     Equivalent("Cosmos-Predict2, Cosmos-Predict2.5: rope_scale (1, 3, 3) of Video2World 2B",
-        'RotaryEncoder.preset("cosmos", bands=[geometric_bands(44), ntk_bands(42, '
+        'RotaryEncoder.preset("cosmos", frequencies=[geometric_bands(22), ntk_bands(42, '
         "factor=3.0), ntk_bands(42, factor=3.0)])"),
     Equivalent("ERNIE-Image",
         'RotaryEncoder(128, pairing="half").rotate_with(x, *RotaryEncoder(128, 3, '
@@ -111,7 +113,7 @@ ATTENTION = [
         'RotaryEncoder.preset("dinov3").rotate(q, ((2 * grid_positions((7, 9)) + 1) / 9 - 1)'
         ".flatten(0, 1))", "library/dinov3-repo-max/after"),
     Equivalent("DINOv3, min_period 0.1 and max_period 10",
-        "RotaryEncoder(64, 2, bands=ratio_bands(16, first=20 * pi, ratio=0.01 ** (1 / 15)), "
+        "RotaryEncoder(64, 2, frequencies=ratio_bands(16, first=20 * pi, ratio=0.01 ** (1 / 15)), "
         'pairing="half").rotate(q, positions)', "library/dinov3-repo-periods/after"),
     Equivalent("RoPE-ViT, mixed",
         "MixedRotaryEncoder(64, num_heads=3, matrix=freqs.movedim(0, -1).flip(-1))"
@@ -134,12 +136,13 @@ ATTENTION = [
         "encoder = MixedRotaryEncoder(128, 3, num_heads=32, matrix=matrix, "
         'pairing="half")', tolerance=2e-3, remark=FLOAT32),
     Equivalent("GTA, rotations by rows and columns",
-        "RotaryEncoder(32, 2, pair_axes=(0, 1) * 8, bands=2 * pi * 2.0 ** (torch.arange(-7, 1)"
-        ".repeat_interleave(2))).rotate(q[:, 32:], positions)", "library/gta/after[32:]"),
+        "RotaryEncoder(32, 2, pair_axes=(0, 1) * 8, frequencies=2 * pi * 2.0 ** "
+        "(torch.arange(-7, 1).repeat_interleave(2))).rotate(q[:, 32:], positions)",
+        "library/gta/after[32:]"),
     Equivalent("xPos, LeX; rotary-embedding-torch, queries",
         "XPosEncoder(64, center=32.0).rotate(q, positions)", "library/xpos/after"),
     Equivalent("RetNet (torchscale), rotation of queries and keys",
-        "RotaryEncoder(64, bands=geometric_bands(64, last_reached=True)).rotate(x, "
+        "RotaryEncoder(64, frequencies=geometric_bands(32, shift=1)).rotate(x, "
         "torch.arange(50))", "released/RetNet, rotation of queries", tolerance=4e-6,
         remark=FLOAT32),
     Equivalent("Toto, time-aware xPos, queries",
@@ -166,7 +169,8 @@ ATTENTION = [
     Equivalent("EscherNet, CaPE 6-DoF, keys", "transformed_by_camera(q[None], poses.mT)",
         "library/cape-6dof/after_key"),
     Equivalent("EscherNet, CaPE 4-DoF",
-        "RotaryEncoder(64, 4, bands=torch.ones(8)).rotate(q, poses)", "library/cape-4dof/after"),
+        "RotaryEncoder(64, 4, frequencies=torch.ones(8)).rotate(q, poses)",
+        "library/cape-4dof/after"),
     Equivalent("T5, Flan-T5, UL2: relative position bias", "T5RelativeBias(8)(10)"),
     Equivalent("T5, relative position buckets", "T5RelativeBias(1).buckets(offsets)",
         "library/t5/bidirectional", tolerance=0.0),

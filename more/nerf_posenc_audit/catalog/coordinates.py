@@ -30,7 +30,7 @@ FIELDS = [
     Equivalent("PhysicsNeMo FourierLayer, FourierMLP", "GaussianEncoder(3, matrix=matrix)(points)",
         "library/physicsnemo/output_layer"),
     Equivalent("PhysicsNeMo SinusoidalTimestepEmbedding (ModAFNO)",
-        'FourierEncoder(1, bands=linear_bands(5, first=pi, last=5 * pi), layout="pak", '
+        'FourierEncoder(1, frequencies=linear_bands(5, first=pi, last=5 * pi), layout="pak", '
         'phases=("cos", "sin"))(times[:, None])', "library/physicsnemo/output_times"),
     Equivalent("PhysicsNeMo RotaryEmbedding2DTables, RotaryEmbedding1DTables",
         'torch.stack(RotaryEncoder(24, 2).tables(grid_positions((3, 5)), form="interleaved"))',
@@ -48,7 +48,7 @@ FIELDS = [
         "growth=2.0)(points)"),
     Equivalent("Neuralangelo, hash grid of 16 levels from 32 to 2048 cells",
         "HashGridEncoder(3, 16, log2_table_size=22, features_per_level=8, base_resolution=32, "
-        "growth=64 ** (1 / 15))(points)"),
+        "max_resolution=1024)(points)"),
     Equivalent("mip-NeRF 360, ZipNeRF: contraction of unbounded scenes; multinerf",
         "contract(points)", "library/mipnerf360-contract/output_contracted"),
     Equivalent("multinerf, inv_contract", "uncontract(contract(points))",
@@ -78,19 +78,19 @@ FIELDS = [
     Equivalent("nerfstudio, HashEncoding", "encoder(x)",
         "released/nerfstudio HashEncoding defaults",
         setup="encoder = HashGridEncoder(3, 16, log2_table_size=10, base_resolution=16, "
-        'growth=64 ** (1 / 15), convention="nerfstudio", bounds=(0.0, 1.0))\n'
+        'max_resolution=1024, convention="nerfstudio", bounds=(0.0, 1.0))\n'
         "encoder.load_state_dict(dict(table=table))", tolerance=2e-4,
         remark="the library's cells are float32"),
     Equivalent("nerfstudio, HashEncoding of nerfacto", "encoder(x)",
         "released/nerfstudio HashEncoding nerfacto",
         setup="encoder = HashGridEncoder(3, 16, log2_table_size=10, base_resolution=16, "
-        'growth=128 ** (1 / 15), convention="nerfstudio", bounds=(0.0, 1.0))\n'
+        'max_resolution=2048, convention="nerfstudio", bounds=(0.0, 1.0))\n'
         "encoder.load_state_dict(dict(table=table))", tolerance=2e-4,
         remark="the library's cells are float32"),
     Equivalent("nerfstudio, HashEncoding of the first proposals", "encoder(x)",
         "released/nerfstudio HashEncoding nerfacto proposal 1",
         setup="encoder = HashGridEncoder(3, 5, log2_table_size=10, base_resolution=16, "
-        'growth=8 ** (1 / 4), convention="nerfstudio", bounds=(0.0, 1.0))\n'
+        'max_resolution=128, convention="nerfstudio", bounds=(0.0, 1.0))\n'
         "encoder.load_state_dict(dict(table=table))", tolerance=2e-5,
         remark="the library's cells are float32"),
     Equivalent("nerfstudio, HashEncoding of two levels", "encoder(x)",
@@ -150,7 +150,7 @@ IMAGES = [
     Equivalent("OPE-SR, orthogonal position encoding",
         "(axes[:, 0, :, None] * axes[:, 1, None]).flatten(1)",
         "released/OPE-SR orthogonal position encoding",
-        setup="waves = FourierEncoder(1, bands=linear_bands(3, first=pi, last=3 * pi), "
+        setup="waves = FourierEncoder(1, frequencies=linear_bands(3, first=pi, last=3 * pi), "
         'layout="akp", phases=("cos", "sin"))(x[..., None])\n'
         "axes = F.pad(2**0.5 * waves, (1, 0), value=1.0)"),
     Equivalent("SAM 2, prompts that are boxes",
@@ -185,11 +185,11 @@ IMAGES = [
     Equivalent("RegTR, PositionEmbeddingCoordsSine: zeros behind the columns",
         "F.pad(GridSinusoidalEncoder(252, 3)(2 * pi * points), (0, 4))"),
     Equivalent("UniDepthV2, rays by sines alone",
-        "FourierEncoder(2, bands=ratio_bands(256, first=pi, ratio=320 ** (1 / 255)), "
+        "FourierEncoder(2, frequencies=ratio_bands(256, first=pi, ratio=320 ** (1 / 255)), "
         'layout="pak", phases=("sin",))(x)', "released/UniDepthV2 ray embedding, sines alone",
         tolerance=1e-3, remark=FLOAT32),
     Equivalent("perceiver-pytorch, each coordinate behind its own waves",
-        'FourierEncoder(2, bands=linear_bands(6, first=pi, last=5 * pi), layout="apk", '
+        'FourierEncoder(2, frequencies=linear_bands(6, first=pi, last=5 * pi), layout="apk", '
         'include_input="each")(x)', "released/perceiver-pytorch fourier_encode", tolerance=3e-6,
         remark="the numbers are float32"),
     Equivalent("LTE, local texture features",
@@ -197,7 +197,7 @@ IMAGES = [
         '.sum(-2) + cellp, torch.tensor([pi]), layout="pka", phases=("cos", "sin"))',
         "released/LTE local texture features"),
     Equivalent("LoFTR, PositionEncodingSine with the bug",
-        "FourierEncoder(2, bands=ratio_bands(4, first=1.0, ratio=torch.tensor(-2.0).exp()"
+        "FourierEncoder(2, frequencies=ratio_bands(4, first=1.0, ratio=torch.tensor(-2.0).exp()"
         '.item()), layout="kap")(grid_positions((5, 6)).flip(-1) + 1.0).movedim(-1, 0)',
         "library/loftr/output_buggy"),
     Equivalent(
@@ -222,8 +222,8 @@ IMAGES = [
 
 GEOGRAPHY = [
     Equivalent("CorrDiff, PhysicsNeMo SongUNetPosEmbd: sinusoidal grid",
-        'FourierEncoder(2, bands=ratio_bands(3, first=1.0, ratio=2**1.5), layout="kpa")(pi * (1 + '
-        'torch.stack(torch.meshgrid(torch.linspace(-1, 1, 5), torch.linspace(-1, 1, 4), '
+        'FourierEncoder(2, frequencies=ratio_bands(3, first=1.0, ratio=2**1.5), layout="kpa")'
+        '(pi * (1 + torch.stack(torch.meshgrid(torch.linspace(-1, 1, 5), torch.linspace(-1, 1, 4), '
         'indexing="xy"), -1))).movedim(-1, 0)',
         "released/PhysicsNeMo SongUNetPosEmbd, sinusoidal grid (CorrDiff)", tolerance=5e-6,
         remark="the library computes in float32"),
@@ -254,11 +254,11 @@ GEOGRAPHY = [
         "SphericalHarmonicsEncoder(10)(-directions_from_degrees(lonlat))",
         "library/satclip-spherical-harmonics/output_closed_form_10"),
     Equivalent("GraphCast, GenCast: spatial features of nodes",
-        'FourierEncoder(3, bands=ratio_bands(10, first=1.0, ratio=1.2), layout="apk")'
+        'FourierEncoder(3, frequencies=ratio_bands(10, first=1.0, ratio=1.2), layout="apk")'
         '(sincos(lonlat * (pi / 180), torch.ones(1), layout="pka")[..., [1, 2, 0]])',
         "library/graphcast/output_nodes"),
     Equivalent("GenCast, logarithms of noise levels",
-        'FourierEncoder(1, bands=linear_bands(32, first=pi / 8, last=4 * pi), phases=("cos", '
+        'FourierEncoder(1, frequencies=linear_bands(32, first=pi / 8, last=4 * pi), phases=("cos", '
         '"sin"), layout="apk")(values[:, None])', "library/graphcast/output_noise"),
     Equivalent("GeoCLIP, random features of sigma 16 on the Equal Earth projection",
         'GaussianEncoder(2, matrix=16 * matrix, phases=("cos", "sin"))(equal_earth(lonlat))',
@@ -269,18 +269,18 @@ GEOGRAPHY = [
 
 TIME = [
     Equivalent("Galileo, months",
-        "FourierEncoder(1, bands=period_bands(12))(torch.arange(12.0)[:, None])"
+        "FourierEncoder(1, frequencies=period_bands(12))(torch.arange(12.0)[:, None])"
         ".repeat_interleave(4, -1)", "released/Galileo, months"),
     Equivalent("PINA, PeriodicBoundaryEmbedding",
-        'F.pad(FourierEncoder(2, bands=period_bands(2, 5), layout="pka", phases=("cos", "sin"))'
-        "(x), (2, 0), value=1.0)", "released/PINA PeriodicBoundaryEmbedding"),
+        'F.pad(FourierEncoder(2, frequencies=period_bands(2, 5), layout="pka", phases=("cos", '
+        '"sin"))(x), (2, 0), value=1.0)', "released/PINA PeriodicBoundaryEmbedding"),
     Equivalent("Time2Vec", "encoder(times)", "library/time2vec/output_sine",
         setup="dim, times = 5, tau\n"
-        "encoder = Time2VecEncoder(dim, 2, linear_last=True)\n"
+        "encoder = Time2VecEncoder(2, dim, linear_last=True)\n"
         "weights = dict(weight=torch.cat([w0, w], 1).T, bias=torch.cat([b0, b]))\n"
         "encoder.load_state_dict(weights)"),
     Equivalent("feature-engine, CyclicalFeatures",
-        "FourierEncoder(3, bands=period_bands(24, 7, 365))(times)",
+        "FourierEncoder(3, frequencies=period_bands(24, 7, 365))(times)",
         "library/calendar/output_given"),
 ]  # fmt: skip
 

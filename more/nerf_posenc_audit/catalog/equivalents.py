@@ -52,7 +52,7 @@ _PRESET_LINES = [
     ("library/nerfstudio-mipnerf/output_integrated",
         'preset("nerfstudio-mipnerf", 3)(points, covariance=covs / (2 * pi) ** 2)'),
     ("library/torch-ngp-frequency/output_linear",
-        'preset("torch-ngp", 3, bands=linear_bands(4, first=1.0, last=2.0**3))(points)'),
+        'preset("torch-ngp", 3, frequencies=linear_bands(4, first=1.0, last=2.0**3))(points)'),
     ("library/physicsnemo/output_positional", 'preset("physicsnemo", 3, 4)(points)'),
     ("encoding/timm.sincos2d", 'preset("timm", 8).table((2, 3)).flatten(0, 1)'),
     ("library/diffusers-2d-sincos/output_14_14_16_1",
@@ -78,14 +78,14 @@ _PRESET_LINES = [
     ("library/clay/output_grid",
         'preset("clay", 32, position_scale=0.1).table((3, 5)).flatten(0, 1)'),
     ("library/gligen-boxes/output_features",
-        'preset("gligen", 4, bands=ratio_bands(8, first=1.0, ratio=100 ** (1 / 8)))(boxes)'),
+        'preset("gligen", 4, frequencies=ratio_bands(8, first=1.0, ratio=100 ** (1 / 8)))(boxes)'),
     ("library/loftr/output_fixed", 'preset("loftr", 16).table((5, 6)).movedim(-1, 0)'),
     ("library/torchspatial-encoders/output_grid",
-        'preset("space2vec-grid", 2, bands=ratio_bands(4, first=1 / 0.01, ratio=(0.01 / 360) '
+        'preset("space2vec-grid", 2, frequencies=ratio_bands(4, first=1 / 0.01, ratio=(0.01 / 360) '
         "** (1 / 3)))(lonlat)"),
     ("library/torchspatial-encoders/output_theory",
-        'preset("space2vec-theory", 2, bands=ratio_bands(4, first=1 / 0.01, ratio=(0.01 / 360) '
-        "** (1 / 3)))(lonlat)"),
+        'preset("space2vec-theory", 2, frequencies=ratio_bands(4, first=1 / 0.01, ratio=(0.01 / '
+        "360) ** (1 / 3)))(lonlat)"),
     ("released/Qwen3-VL checkpoints (rope_theta 5e6)",
         'RotaryEncoder.preset("qwen3-vl-text").rotate(x, ids)'),
     ("released/MONAI 3-D sincos", 'preset("monai", 24, 3).table((2, 3, 4)).flatten(0, -2)'),

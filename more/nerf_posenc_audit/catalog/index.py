@@ -186,7 +186,7 @@ def imports_of(code: str) -> list[str]:
         code: line of an encoding.
 
     Examples:
-        >>> imports_of("RotaryEncoder(64, bands=ntk_bands(64, base=1e4, factor=4.0))")
+        >>> imports_of("RotaryEncoder(64, frequencies=ntk_bands(64, base=1e4, factor=4.0))")
         ['from nerf_posenc_attention import RotaryEncoder, ntk_bands']
     """
     if code.startswith("from "):
@@ -254,7 +254,13 @@ def _line(name: str, row: Preset) -> str:
         basis = row.arguments.get("basis")
         in_dim = 3 if basis is None else basis.shape[1]
         own = "num_bands" in row.arguments
-        bands = "" if own else ", bands=bands" if row.arguments.get("bands", 0) is None else ", 10"
+        bands = (
+            ""
+            if own
+            else ", frequencies=bands"
+            if row.arguments.get("frequencies", 0) is None
+            else ", 10"
+        )
         return f'preset("{name}", {in_dim}{bands})'
     axes = ", 3" if name in _THREE_AXES else ""
     return f'preset("{name}", {768 if encoder is GridSinusoidalEncoder else 512}{axes})'

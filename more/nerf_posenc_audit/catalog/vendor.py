@@ -176,10 +176,10 @@ def _columns(encoder: FourierEncoder | GridSinusoidalEncoder | SinusoidalEncoder
 
 def _encode(encoder: Any, tables: list[tuple[Any, tuple[int, ...]]]) -> list[str]:
     """The file's constants and its function ``encode`` from tables of sines and their axes."""
-    is_shared = all(bool((t.bands == t.bands[:, :1]).all()) for t, _ in tables)
+    is_shared = all(bool((t.frequencies == t.frequencies[:, :1]).all()) for t, _ in tables)
     if not is_shared:
         raise ValueError("one file has the same bands on every axis; make one for each axis")
-    series = [_series(table.bands[:, 0]) for table, _ in tables]
+    series = [_series(table.frequencies[:, 0]) for table, _ in tables]
     joined = series[0]
     if len(series) > 1:
         joined = "torch.cat(\n    [\n        " + ",\n        ".join(series) + ",\n    ]\n)"

@@ -139,6 +139,12 @@ def test_positions_of_a_checkpoint_are_resized_in_one_line(dtype: torch.dtype, p
 
 
 @pytest.mark.usefixtures("unchecked")
+def test_a_side_alone_is_no_shape() -> None:
+    with pytest.raises(TypeError, match=r"shape must be \(rows, columns\), as \(14, 14\); got 14"):
+        LearnedGridEncoder(14, 768)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("unchecked")
 def test_what_does_not_fit_is_refused() -> None:
     for call, message in (
         (lambda: augmented_positions(torch.zeros(1, 2), jitter=0.5), "1 or more"),

@@ -31,7 +31,7 @@ CASES: list[CaseOfPrinting] = [
         dict(dim=48, num_axes=2),
         dict(
             base=100.0,
-            bands=torch.linspace(1, 0.1, 12).double(),
+            frequencies=torch.linspace(1, 0.1, 12).double(),
             axis_dims=(32, 16),
             axis_order=(1, 0),
             pair_axes=(0, 1) * 12,

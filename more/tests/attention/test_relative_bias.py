@@ -180,7 +180,7 @@ def test_what_does_not_fit_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             call()
-    with pytest.raises(TypeError, match="must be integers"):
+    with pytest.raises(TypeError, match="num_queries must be an integer"):
         T5RelativeBias(2)((5, 5))
 
 

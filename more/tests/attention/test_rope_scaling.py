@@ -58,13 +58,13 @@ def test_they_are_those_of_transformers(entry: str, bands: Tensor, scale: float)
 def test_dynamic_bands_are_the_plain_ones_up_to_the_trained_length() -> None:
     for length in (1, 32):
         bands = dynamic_ntk_bands(16, length=length, trained_length=32, factor=2.0)
-        assert torch.equal(bands, geometric_bands(16))
+        assert torch.equal(bands, geometric_bands(8))
     longer = dynamic_ntk_bands(16, length=64, trained_length=32)
-    assert longer[-1] * 2 == pytest.approx(float(geometric_bands(16)[-1]))
+    assert longer[-1] * 2 == pytest.approx(float(geometric_bands(8)[-1]))
 
 
 def test_llama3_keeps_fast_bands_and_divides_slow_ones() -> None:
-    plain, scaled = geometric_bands(128, base=5e5), llama3_bands(128)
+    plain, scaled = geometric_bands(64, base=5e5), llama3_bands(128)
     cycles = 8192 * plain / (2 * math.pi)
     assert torch.equal(scaled[cycles > 4], plain[cycles > 4])
     torch.testing.assert_close(scaled[cycles < 1], plain[cycles < 1] / 8, rtol=1e-12, atol=0)
@@ -74,7 +74,7 @@ def test_llama3_keeps_fast_bands_and_divides_slow_ones() -> None:
 
 def test_p_rope_leaves_slow_pairs_unrotated() -> None:
     bands = p_rope_bands(16, fraction=0.75)
-    assert torch.equal(bands[:6], geometric_bands(16)[:6])
+    assert torch.equal(bands[:6], geometric_bands(8)[:6])
     assert bands[6:].tolist() == [0.0, 0.0]
 
 
@@ -111,7 +111,7 @@ def test_bands_are_never_scaled_to_shorter_sequences(factor: float) -> None:
     ):
         with pytest.raises(ValueError, match="factor must be 1 or more"):
             call()
-    assert torch.equal(ntk_bands(8, factor=1.0), geometric_bands(8))
+    assert torch.equal(ntk_bands(8, factor=1.0), geometric_bands(4))
     for wrong in ({"trained_length": 0}, {"fast_cycles": 0.9}, {"slow_cycles": 0.0}):
         with pytest.raises(ValueError, match="0 < slow_cycles <= fast_cycles"):
             yarn_bands(8, factor=2.0, **{"trained_length": 64, **wrong})  # type: ignore[arg-type]
@@ -119,6 +119,6 @@ def test_bands_are_never_scaled_to_shorter_sequences(factor: float) -> None:
 
 @pytest.mark.parametrize("fraction", [0.0, 1.0])
 def test_all_or_none_of_the_pairs_may_be_rotated(fraction: float) -> None:
-    assert torch.equal(p_rope_bands(8, fraction=fraction), geometric_bands(8) * fraction)
+    assert torch.equal(p_rope_bands(8, fraction=fraction), geometric_bands(4) * fraction)
     with pytest.raises(ValueError, match="fraction must be 0 to 1"):
         p_rope_bands(8, fraction=-0.1)

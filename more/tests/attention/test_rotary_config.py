@@ -40,8 +40,8 @@ LLAMA3: dict[str, Any] = {
 }
 LONGROPE: dict[str, Any] = {"type": "su", "short_factor": FACTORS, "long_factor": FACTORS[::-1]}
 CASES: dict[str, Any] = {
-    "linear": ({"type": "linear", "factor": 4.0}, None, geometric_bands(128) / 4, 1.0),
-    "dynamic, as trained": ({"rope_type": "dynamic", "factor": 4.0}, None, geometric_bands(128), 1),
+    "linear": ({"type": "linear", "factor": 4.0}, None, geometric_bands(64) / 4, 1.0),
+    "dynamic, as trained": ({"rope_type": "dynamic", "factor": 4.0}, None, geometric_bands(64), 1),
     "dynamic, longer": (
         {"rope_type": "dynamic", "factor": 4.0},
         65536,
@@ -110,7 +110,7 @@ def test_both_spellings_of_the_base_are_read() -> None:
     old = RotaryEncoder.from_config(SIZES | {"rope_theta": 5e5})
     new = RotaryEncoder.from_config(SIZES | {"rope_parameters": {"rope_theta": 5e5}})
     assert old.base == new.base == 5e5
-    assert torch.equal(old.frequency_bands[:, 0], geometric_bands(128, base=5e5))
+    assert torch.equal(old.frequency_bands[:, 0], geometric_bands(64, base=5e5))
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_layer_types_have_parameters_of_their_own() -> None:
         }
     }
     full = RotaryEncoder.from_config(config, layer_type="full_attention")
-    assert torch.equal(full.frequency_bands[:, 0], geometric_bands(128, base=1e6) / 8)
+    assert torch.equal(full.frequency_bands[:, 0], geometric_bands(64, base=1e6) / 8)
     assert RotaryEncoder.from_config(config, layer_type="sliding_attention").base == 1e4
     with pytest.raises(ValueError, match="layer_type, one of 'sliding_attention'"):
         RotaryEncoder.from_config(config)
@@ -154,7 +154,7 @@ def test_older_local_base_is_read() -> None:
     config: dict[str, Any] = {"head_dim": 256, "rope_theta": 1e6, "rope_local_base_freq": 1e4}
     config["rope_scaling"] = {"rope_type": "linear", "factor": 8.0}
     local = RotaryEncoder.from_config(config, layer_type="sliding_attention")
-    assert torch.equal(local.frequency_bands[:, 0], geometric_bands(256))
+    assert torch.equal(local.frequency_bands[:, 0], geometric_bands(128))
     full = RotaryEncoder.from_config(config, layer_type="full_attention")
     assert torch.equal(full.frequency_bands, RotaryEncoder.preset("gemma3").frequency_bands)
 
@@ -191,7 +191,7 @@ def test_config_gives_the_preset(config: dict[str, Any], preset: str) -> None:
 def test_axial_base_reaches_every_band() -> None:
     config = {"head_dim": 64, "model_type": "pixtral", "rope_parameters": {"rope_theta": 500.0}}
     bands = RotaryEncoder.from_config(config).frequency_bands[:, 0]
-    expected = geometric_bands(64, base=500.0)
+    expected = geometric_bands(32, base=500.0)
     torch.testing.assert_close(bands, torch.cat([expected[::2], expected[1::2]]))
 
 

@@ -12,6 +12,7 @@ from nerf_posenc_attention import (
     ROTARY,
     FourierSeriesRotaryEncoder,
     MixedRotaryEncoder,
+    PoPEEncoder,
     RotaryEncoder,
     XPosEncoder,
     mrope_axes,
@@ -72,12 +73,12 @@ def test_bands_may_be_shared_or_given_for_each_axis(form: str) -> None:
         "columns": torch.stack([first, second], -1),
         "lists": [first, second],
     }
-    rotary = RotaryEncoder(8, 2, bands=bands[form])
+    rotary = RotaryEncoder(8, 2, frequencies=bands[form])
     x, positions = torch.randn(6, 8), torch.rand(6, 2) * 9
     rotated = rotary.rotate(x, positions)
     for axis, own in enumerate((first, first if form == "shared" else second)):
         half = slice(4 * axis, 4 * axis + 4)
-        alone = RotaryEncoder(4, bands=own).rotate(x[:, half], positions[:, axis])
+        alone = RotaryEncoder(4, frequencies=own).rotate(x[:, half], positions[:, axis])
         torch.testing.assert_close(rotated[:, half], alone, atol=1e-6, rtol=0)
 
 
@@ -107,7 +108,7 @@ def test_left_over_columns_are_not_rotated() -> None:
 
 
 def test_sections_take_their_axis_from_one_series_of_bands() -> None:
-    bands = geometric_bands(12, base=100.0)
+    bands = geometric_bands(6, base=100.0)
     axes = mrope_axes((3, 2, 1))
     assert axes == (0, 0, 0, 1, 1, 2)
     rotary = RotaryEncoder(12, 3, pair_axes=axes, base=100.0)
@@ -280,7 +281,12 @@ def test_mistakes_with_positions_and_heads_are_named() -> None:
         (lambda: RotaryEncoder(8, 2, axis_dims=(3, 3)), "even widths"),
         (lambda: RotaryEncoder(8, 2, axis_order=(0, 0)), "axis_order must be a permutation"),
         (lambda: RotaryEncoder(7), "positive multiple of 2"),
-        (lambda: RotaryEncoder(8, bands=geometric_bands(4)), r"one number for each pair, \[4\]"),
+        (
+            lambda: RotaryEncoder(8, frequencies=geometric_bands(2)),
+            r"one number for each pair, \[4\]",
+        ),
+        (lambda: RotaryEncoder(64)(torch.rand(2, 8, 10, 64)), r"width 64; use rotate\(x, pos"),
+        (lambda: PoPEEncoder(8, 2)(torch.rand(2, 5, 8)), r"width 8; use rotate\(x, pos"),
         (lambda: RotaryEncoder(8, 3), "multiple of 2 \\* num_axes = 6"),
         (lambda: RotaryEncoder(8, pairing="both"), "pairing must be"),  # type: ignore[arg-type]
         (lambda: RotaryEncoder(8).rotate(torch.zeros(3, 6), torch.arange(3)), "length, 8"),
@@ -314,7 +320,7 @@ def test_far_positions_are_right_inside_bf16_autocast(start: int) -> None:
     positions = torch.arange(start, start + 50)
     with torch.autocast("cpu", torch.bfloat16):
         cosine, sine = RotaryEncoder(32)(positions)
-    angles = positions.double()[:, None] * geometric_bands(32)
+    angles = positions.double()[:, None] * geometric_bands(16)
     assert (cosine[:, ::2].double() - angles.cos()).abs().max() < 3e-7
     assert (sine[:, ::2].double() - angles.sin()).abs().max() < 3e-7
 

@@ -13,7 +13,7 @@ VECTORS = small_vectors()
 
 def test_axial_pixel_angles_are_those_of_rotary_embedding_torch() -> None:
     angles = torch.tensor(VECTORS["rotary_embedding_torch.axial_pixel"]["output"])
-    rotary = RotaryEncoder(8, 2, bands=linear_bands(2, first=math.pi, last=math.pi * 5))
+    rotary = RotaryEncoder(8, 2, frequencies=linear_bands(2, first=math.pi, last=math.pi * 5))
     grid = torch.cartesian_prod(torch.linspace(-1, 1, 2), torch.linspace(-1, 1, 3))
     ours = torch.stack(rotary(grid.view(2, 3, 2)))
     torch.testing.assert_close(ours, torch.stack([angles.cos(), angles.sin()]), atol=2e-6, rtol=0)

@@ -57,7 +57,10 @@ def reals(count: int, num_axes: int, largest: float = 1.0) -> Tensor:
 ROTATIONS: dict[str, Callable[[], dict[str, Any]]] = {
     "lumina-next": lambda: rotated(
         RotaryEncoder(
-            48, 2, pair_axes=(0, 1) * 12, bands=geometric_bands(24, base=2e4).repeat_interleave(2)
+            48,
+            2,
+            pair_axes=(0, 1) * 12,
+            frequencies=geometric_bands(12, base=2e4).repeat_interleave(2),
         ),
         grid(4, 5),
         shape=(4, 5),
@@ -68,7 +71,7 @@ ROTATIONS: dict[str, Callable[[], dict[str, Any]]] = {
             3,
             axis_dims=(44, 42, 42),
             pairing="half",
-            bands=[ntk_bands(44, factor=1.0), *[ntk_bands(42, factor=3.0)] * 2],
+            frequencies=[ntk_bands(44, factor=1.0), *[ntk_bands(42, factor=3.0)] * 2],
         ),
         grid(2, 3, 4) * torch.tensor([1.5, 1.0, 1.0]),
         shape=(2, 3, 4),
@@ -84,7 +87,7 @@ ROTATIONS: dict[str, Callable[[], dict[str, Any]]] = {
     "omnigen": lambda: rotated(
         RotaryEncoder(
             32,
-            bands=longrope_bands(32, [1 + 0.1 * i for i in range(16)]),
+            frequencies=longrope_bands(32, [1 + 0.1 * i for i in range(16)]),
             pairing="half",
             scale=longrope_scale(32.0, 4096),
         ),
@@ -96,7 +99,7 @@ ROTATIONS: dict[str, Callable[[], dict[str, Any]]] = {
         shape=(2, 3, 4),
     ),
     "gemma4 text global": lambda: rotated(
-        RotaryEncoder(64, bands=p_rope_bands(64, fraction=0.25, base=1e6), pairing="half"),
+        RotaryEncoder(64, frequencies=p_rope_bands(64, fraction=0.25, base=1e6), pairing="half"),
         torch.arange(20),
     ),
     "sam3": lambda: rotated(RotaryEncoder.preset("sam2", dim=64), grid(4, 6) / 3, shape=(4, 6)),
@@ -114,10 +117,10 @@ ROTATIONS: dict[str, Callable[[], dict[str, Any]]] = {
             32,
             4,
             pair_axes=(0,) * 4 + (1,) * 4 + (2,) * 4 + (3,) * 4,
-            bands=torch.cat(
+            frequencies=torch.cat(
                 [
                     (20.0 ** (-torch.arange(4, dtype=torch.float64) / 4)).repeat(3),
-                    geometric_bands(4),
+                    geometric_bands(2),
                     torch.zeros(2, dtype=torch.float64),
                 ]
             ),
@@ -133,7 +136,7 @@ ROTATIONS: dict[str, Callable[[], dict[str, Any]]] = {
         RotaryEncoder(64, 2, pair_axes=(0, 1) * 16, pairing="half"), grid(4, 5) + 0.5
     ),
     "timesformer-pytorch": lambda: rotated(
-        RotaryEncoder(32, 2, bands=linear_bands(8, first=pi, last=5 * pi)),
+        RotaryEncoder(32, 2, frequencies=linear_bands(8, first=pi, last=5 * pi)),
         torch.cartesian_prod(torch.linspace(-1, 1, 5), torch.linspace(-1, 1, 7)),
     ),
     "phi4-mini": lambda: rotated(
@@ -146,7 +149,7 @@ EMBEDDINGS: dict[str, Callable[[], dict[str, Any]]] = {
     "stable-audio3 time": lambda: embedded(
         SinusoidalEncoder(
             16,
-            bands=ratio_bands(8, first=pi, ratio=20_000 ** (1 / 7)),
+            frequencies=ratio_bands(8, first=pi, ratio=20_000 ** (1 / 7)),
             split=True,
             phases=("cos", "sin"),
         ),
@@ -157,44 +160,47 @@ EMBEDDINGS: dict[str, Callable[[], dict[str, Any]]] = {
     ),
     "clay": lambda: embedded(
         lambda p: FourierEncoder(
-            2, bands=10_000.0 ** (-2 / 32 * torch.linspace(0, 1, 8)), layout="apk"
+            2, frequencies=10_000.0 ** (-2 / 32 * torch.linspace(0, 1, 8)), layout="apk"
         )(2.5 * p.flip(-1)),
         grid(4, 5),
         shape=(4, 5),
     ),
     "graphcast": lambda: embedded(
-        FourierEncoder(3, bands=ratio_bands(10, first=1.0, ratio=1.2), layout="apk"), reals(40, 3)
+        FourierEncoder(3, frequencies=ratio_bands(10, first=1.0, ratio=1.2), layout="apk"),
+        reals(40, 3),
     ),
     "petr": lambda: embedded(
         lambda x: GridSinusoidalEncoder(48, 3)(2 * pi * x[:, [1, 0, 2]]), torch.rand(40, 3)
     ),
     "edm endpoint": lambda: embedded(
         SinusoidalEncoder(
-            16, bands=geometric_bands(16, last_reached=True), split=True, phases=("cos", "sin")
+            16, frequencies=geometric_bands(8, shift=1), split=True, phases=("cos", "sin")
         ),
         torch.arange(20),
     ),
     "point-nn": lambda: embedded(
-        FourierEncoder(3, bands=ratio_bands(4, first=1000.0, ratio=100**-0.25)), reals(40, 3)
+        FourierEncoder(3, frequencies=ratio_bands(4, first=1000.0, ratio=100**-0.25)), reals(40, 3)
     ),
     "vggt head": lambda: embedded(
         GridSinusoidalEncoder(16, 2, base=100.0, layout="apk"), reals(40, 2)
     ),
     "neuraloperator transformer": lambda: embedded(
-        FourierEncoder(2, bands=ratio_bands(5, first=1.0, ratio=10_000**-0.4)), torch.rand(40, 2)
+        FourierEncoder(2, frequencies=ratio_bands(5, first=1.0, ratio=10_000**-0.4)),
+        torch.rand(40, 2),
     ),
     "perceiver": lambda: embedded(
         FourierEncoder.preset(
             "perceiver",
             2,
-            bands=torch.stack(
+            frequencies=torch.stack(
                 [linear_bands(3, first=pi, last=pi * 4), linear_bands(3, first=pi, last=pi * 6)], -1
             ),
         ),
         reals(40, 2),
     ),
     "signed bands": lambda: embedded(
-        FourierEncoder(1, bands=torch.tensor([1.0, -2.0, 3.0]), phases=("cos", "sin")), reals(60, 1)
+        FourierEncoder(1, frequencies=torch.tensor([1.0, -2.0, 3.0]), phases=("cos", "sin")),
+        reals(60, 1),
     ),
     "descending positions": lambda: embedded(
         lambda x: SinusoidalEncoder(64)(48 - x), torch.arange(97), shape=(97,)

@@ -86,7 +86,7 @@ class Table(nn.Module):
         length = int(position_ids.max()) + 1
         encoder = RotaryEncoder.from_config(self.config, length=length)
         bands, scale = self.change(encoder.frequency_bands[:, 0], encoder.scale)
-        changed = RotaryEncoder(2 * len(bands), bands=bands, pairing="half", scale=scale)
+        changed = RotaryEncoder(2 * len(bands), frequencies=bands, pairing="half", scale=scale)
         cosine, sine = changed(position_ids + self.offset)
         pair = (sine, cosine) if self.is_exchanged else (cosine, sine)
         return pair[0].to(x.dtype), pair[1].to(x.dtype)
@@ -95,7 +95,7 @@ class Table(nn.Module):
 def plain(config: dict[str, Any], bands: Tensor) -> Tensor:
     """Bands without the scaling of a configuration."""
     given = config.get("rope_parameters") or config
-    return geometric_bands(2 * len(bands), base=given.get("rope_theta", 10_000.0))
+    return geometric_bands(len(bands), base=given.get("rope_theta", 10_000.0))
 
 
 def mutant(name: str, config: dict[str, Any]) -> Table:
@@ -103,7 +103,7 @@ def mutant(name: str, config: dict[str, Any]) -> Table:
     changes: dict[str, Any] = {
         "scaling dropped": dict(change=lambda b, s: (plain(config, b), 1.0)),
         "factor wrong": dict(change=lambda b, s: (b / 2, s)),
-        "base": dict(change=lambda b, s: (geometric_bands(2 * len(b), base=20_000.0), s)),
+        "base": dict(change=lambda b, s: (geometric_bands(len(b), base=20_000.0), s)),
         "swapped halves": dict(is_exchanged=True),
         "sign": dict(change=lambda b, s: (-b, s)),
         "rounded": dict(change=lambda b, s: (b.bfloat16().double(), s)),
@@ -176,7 +176,7 @@ def test_rounding_is_named(name: str, dtype: torch.dtype) -> None:
 
 
 def angles(t: Tensor) -> Tensor:
-    return t[:, None] * geometric_bands(64)
+    return t[:, None] * geometric_bands(32)
 
 
 def complex_numbers(end: int) -> Tensor:
@@ -243,7 +243,7 @@ def test_casts_are_measured() -> None:
         def __init__(self) -> None:
             super().__init__()
             self.bands: Tensor
-            self.register_buffer("bands", geometric_bands(64).float(), persistent=False)
+            self.register_buffer("bands", geometric_bands(32).float(), persistent=False)
 
         def forward(self, x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
             wave = torch.polar(torch.ones(1), position_ids[..., None].float() * self.bands.float())

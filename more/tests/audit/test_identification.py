@@ -163,7 +163,7 @@ def test_high_bands_may_be_off_by_the_rounding_of_their_angles() -> None:
 @pytest.mark.parametrize("is_half", [True, False])
 def test_rotated_columns_may_be_the_last_with_slow_ones_among_them(is_half: bool) -> None:
     bands = torch.tensor([1.0, 0.5, 0.25, 0.1, 0.0, 0.0, 0.0, 0.0], dtype=torch.float64)
-    encoder = RotaryEncoder(16, bands=bands, pairing="half" if is_half else "interleaved")
+    encoder = RotaryEncoder(16, frequencies=bands, pairing="half" if is_half else "interleaved")
     before = torch.randn(40, 32)
     after = torch.cat([before[:, :16], encoder.rotate(before[:, 16:], torch.arange(40))], dim=-1)
     best = identify(after, before=before, positions=torch.arange(40))[0]
@@ -220,7 +220,7 @@ def test_a_line_that_is_found_can_be_run() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(FOURIER))
 def test_encodings_of_coordinates_are_found(name: str) -> None:
-    if FOURIER[name].arguments.get("bands", 0) is None:
+    if FOURIER[name].arguments.get("frequencies", 0) is None:
         pytest.skip("its bands are the caller's")
     x = torch.rand(64, 3) * 2 - 1
     num_bands = FOURIER[name].arguments.get("num_bands", 6)

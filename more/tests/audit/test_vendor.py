@@ -27,8 +27,8 @@ def arguments(name: str) -> tuple[tuple[int, ...], dict[str, Any]]:
     if kind is FourierEncoder:
         basis = row.arguments.get("basis")
         in_dim = 3 if basis is None else basis.shape[1]
-        if row.arguments.get("bands", 0) is None:
-            return (in_dim,), {"bands": BANDS}
+        if row.arguments.get("frequencies", 0) is None:
+            return (in_dim,), {"frequencies": BANDS}
         return ((in_dim,) if "num_bands" in row.arguments else (in_dim, 10)), {}
     if kind is GridSinusoidalEncoder:
         return (96, 3 if name in ("prithvi", "cogvideox-sincos") else 2), {}

@@ -18,7 +18,8 @@ from nerf_posenc.radiance.evaluation import evaluate_views
 from nerf_posenc.radiance.ray_batches import RayBatches
 from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc_app.data import SceneError, open_scene
-from nerf_posenc_app.data.posed.frames import Box, Frame, _surface_points
+from nerf_posenc_app.data.posed.boxes import Box
+from nerf_posenc_app.data.posed.frames import Frame, _surface_points
 from tests.corpora import scene_corpus
 
 
