@@ -26,6 +26,8 @@ from nerf_posenc_attention.rope_scaling import (
 )
 
 # Names of one quantity in the configurations of different models, the decisive one first.
+# Widest head that is taken for one: counted before bands of it are made.
+_WIDEST = 1 << 16
 _HEAD_DIM = ("head_dim", "attention_head_dim", "kv_channels")
 _WIDTH = ("embed_dim", "hidden_size", "n_embd", "d_model", "dim", "encoder_hidden_size")
 _NUM_HEADS = (
@@ -251,6 +253,8 @@ def rotary_arguments(
         # Qwen's order of rows and columns is that of all image encoders that have no row above.
         return _of_model(_OF_MODEL.get(model, "qwen2-vl-vision"), config, given, base)
     head_dim, dim = _columns(config, given)
+    if not 0 < head_dim <= _WIDEST or not 0 <= dim <= _WIDEST:
+        raise ValueError(f"heads of {head_dim} columns, {dim} of them rotated, are not plausible")
     trained, longest = config.get(_TRAINED), config.get("max_position_embeddings")
     series = _Series(given, head_dim, dim, base, trained, longest, length)
     arguments: dict[str, Any] = {"pairing": _pairing(config)}

@@ -98,6 +98,8 @@ def _values(file: Path) -> dict[str, Any]:
         OSError: If it cannot be read.
         ValueError: If it is damaged, or of another program or version.
     """
+    if file.is_symlink():
+        raise ValueError(f"{file.name} is a link, which no run folder has")
     values: dict[str, Any] = from_json(dict[str, Any], read_json(file), file.name)
     if values.get("format") != FORMAT:
         raise ValueError(f"its format is not {FORMAT!r}")

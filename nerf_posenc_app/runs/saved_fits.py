@@ -49,7 +49,9 @@ def find_fit(run: Path, encoding: str | None) -> tuple[str, Path, Path]:
 def fit_files(run: Path) -> dict[str, Path]:
     """Files of the saved fits of a run folder, by their names."""
     files = sorted((run / FITS).glob(f"*{FIT_SUFFIX}"))
-    return {unquote(file.stem): file for file in files if not file.name.startswith(".")}
+    # No link of a stranger's run leads to other files of this machine.
+    own = (file for file in files if not (file.name.startswith(".") or file.is_symlink()))
+    return {} if (run / FITS).is_symlink() else {unquote(file.stem): file for file in own}
 
 
 def kind_of_fit(file: Path) -> type[Kind[Any]]:

@@ -1,6 +1,7 @@
 """Saved fits rendered and exported from the command line."""
 
 import json
+import shutil
 import sys
 import threading
 from collections.abc import Iterator
@@ -47,6 +48,15 @@ def test_an_image_is_rendered_at_any_size(capsys: pytest.CaptureFixture[str]) ->
     assert isinstance(fit, ImageFit)
     pixels = np.asarray(Image.open("image/renders/hash-100x67.png")) / 255
     assert np.abs(pixels - fit.render(100).numpy()).max() <= 0.5 / 255 + 1e-5
+
+
+def test_links_of_a_run_folder_are_not_followed(tmp_path: Path) -> None:
+    for name in ("metrics.json", "fits"):
+        run = shutil.copytree("image", tmp_path / name)
+        (run / name).rename(tmp_path / f"outside {name}")
+        (run / name).symlink_to(tmp_path / f"outside {name}")
+        command = "compare" if name == "metrics.json" else "render"
+        assert train_fit.main([command, str(run)]) == 2
 
 
 def test_renders_at_the_same_time_have_their_own_names(monkeypatch: pytest.MonkeyPatch) -> None:
