@@ -444,6 +444,7 @@ class PretendedGpu:
         self._replace(torch.cuda, "get_device_capability", lambda device=None: (8, 0))
         self._replace(torch.cuda, "current_device", lambda: 0)
         self._replace(torch.cuda, "synchronize", lambda device=None: None)
+        self._replace(torch.cuda, "is_current_stream_capturing", lambda: False)
 
     def _replace(self, owner: Any, name: str, value: Any) -> None:
         self._stack.callback(setattr, owner, name, getattr(owner, name))
