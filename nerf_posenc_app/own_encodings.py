@@ -224,7 +224,7 @@ def _values(own: OwnEncoding, given: str) -> bytes:
                 return bytes(bytes_of(values.detach().cpu().contiguous()))
         except (Exception, SystemExit) as error:
             problems.append(f"{type(error).__name__}: {error}")
-    failure = "encodes no coordinates"
+    failure = "fails at two points in [-1, 1]"
     if own.recipe is None:
-        failure = "computes no values; a network takes in_dim, out_dim, width, depth"
-    raise UsageError(f"{given}: {own} {failure}: {problems[0].splitlines()[0]}")
+        failure += "; a network takes in_dim, out_dim, width, depth"
+    raise UsageError(f"{given} {failure}: {problems[0].splitlines()[0]}")

@@ -6,7 +6,9 @@ A Python file makes data by a function with the name of the kind: `image(size)` 
 
 import contextlib
 import importlib.util
+import inspect
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -83,6 +85,10 @@ def made_by(file: Path, kind: str, size: int | None = None) -> Any:
     make = getattr(module_of(file), kind, None)
     if not callable(make):
         raise SceneError(f"{file} has no function {kind}(size), which makes the {kind}")
+    if size is None and any(
+        each.default is each.empty for each in inspect.signature(make).parameters.values()
+    ):
+        raise SceneError(f"{file}: give --size, or {kind} a default size: def {kind}(size=512)")
     with _named_errors(file):
         return make() if size is None else make(size)
 
@@ -93,4 +99,6 @@ def _named_errors(file: Path) -> Iterator[None]:
     try:
         yield
     except (Exception, SystemExit) as error:
-        raise SceneError(f"{file}: {type(error).__name__}: {error}") from error
+        frames = traceback.extract_tb(error.__traceback__)
+        line = next((f", line {f.lineno}" for f in frames[::-1] if f.filename == str(file.absolute())), "")
+        raise SceneError(f"{file}{line}: {type(error).__name__}: {error}") from error

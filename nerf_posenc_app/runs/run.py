@@ -96,7 +96,7 @@ class Run:
     originals: Sequence[Tensor] = ()
     references: list[Result] = field(default_factory=list)
     watchers: Sequence[Watcher] = ()
-    # References that could not be computed, and why.
+    # References that could not be computed and fits that failed, and why.
     _missing: list[str] = field(default_factory=list, init=False)
     # Fits that are still to be made.
     _queue: deque[FitName] = field(default_factory=deque, init=False)
@@ -134,7 +134,9 @@ class Run:
         except (Stopped, SaveError, UsageError):
             raise
         except (Exception, SystemExit) as error:
-            print_to_stderr(f"{PROGRAM}: error: {name}: {failure_reason(error, foreign=foreign)}")
+            reason = failure_reason(error, foreign=foreign)
+            print_to_stderr(f"{PROGRAM}: error: {name}: {reason}")
+            self._missing.append(f"{name} could not be fitted: {printable(reason)}")
 
     def build(self, name: FitName) -> Fit[Any]:
         """Build the model of a fit, with its batches, its loss and its optimizer."""

@@ -101,11 +101,11 @@ def test_an_encoding_of_a_file_is_imported_where_it_is_named(
         "../mine.py:broken": "has no class broken derived from",
         "../mine.py:missing": "it has CubicEncoder, Small",
         "../mine.py": "../mine.py needs the name of a class in it: ../mine.py:CubicEncoder",
-        "../bad.py:Narrow": "Narrow encodes no coordinates: its out_dim is 3, and it gives (2, 2)",
+        "../bad.py:Narrow": "Narrow fails at two points in [-1, 1]: ",
         "../bad.py:Unknown": "Unknown needs an attribute out_dim, the number of its features",
-        "../bad.py:Endless": "Endless encodes no coordinates: its values are not finite",
+        "../bad.py:Endless": "Endless fails at two points in [-1, 1]: its values are not finite",
         "../bad.py:Chance": "it differs each time it is built",
-        "../bad.py:Blind": "Blind encodes no coordinates: TypeError: ",
+        "../bad.py:Blind": "Blind fails at two points in [-1, 1]: TypeError: ",
         "nowhere.py:Cubic": "there is no file nowhere.py",
     }.items():
         assert train_fit.main(["--encodings", word]) == 2
@@ -157,7 +157,7 @@ def test_a_network_of_a_file_is_fitted_on_raw_coordinates(
     assert train_fit.main(["--resume", "run", "--quiet", *own]) == 0
     for word, message in {
         "mine.py:Deaf": "a network takes in_dim, out_dim, width, depth: TypeError: ",
-        "mine.py:Single": "Single computes no values",
+        "mine.py:Single": "Single fails at two points",
     }.items():
         assert train_fit.main(["--encodings", word]) == 2
         assert message in capsys.readouterr().err
@@ -314,6 +314,7 @@ def test_an_encoding_that_fails_ends_its_own_fit_alone(
     assert "\x1b" not in error
     fits = json.loads(Path("run/metrics.json").read_text())["fits"]
     assert [row["name"] for row in fits] == ["none", "fourier"]
+    assert "Faulty could not be fitted: " in Path("run/report.html").read_text()
     # Its steps are saved, and it is tried again; after all steps a single call is left.
     status = train_fit.main(["--resume", "run", "--encodings", "mine.py:Faulty", "--quiet"])
     assert status == (0 if when == 10 else 1)

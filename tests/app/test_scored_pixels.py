@@ -95,7 +95,8 @@ def test_values_under_masks_of_views_change_no_number() -> None:
                 out=f"run{under}",
                 encodings=["none", "fourier"],
                 turntable=0,
-                **FEW,
+                test_views=1,
+                **{**FEW, "steps": 3},
             )
         )
     assert told(found[0]) == told(found[1])

@@ -94,7 +94,7 @@ def test_a_copy_of_a_scene_that_ships_is_fitted_like_it(name: str, tmp_path: Pat
     ("text", "said"),
     [
         ("x = 1", "has no function image(size)"),
-        ("1 / 0", "ZeroDivisionError"),
+        ("\n1 / 0", "mine.py, line 2: ZeroDivisionError"),
         ("def image(size): return 'red'", "must be a path or numbers"),
     ],
 )
