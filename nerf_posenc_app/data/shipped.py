@@ -100,5 +100,7 @@ def _named_errors(file: Path) -> Iterator[None]:
         yield
     except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)
-        line = next((f", line {f.lineno}" for f in frames[::-1] if f.filename == str(file.absolute())), "")
+        line = next(
+            (f", line {f.lineno}" for f in frames[::-1] if f.filename == str(file.absolute())), ""
+        )
         raise SceneError(f"{file}{line}: {type(error).__name__}: {error}") from error
