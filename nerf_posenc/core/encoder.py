@@ -46,9 +46,9 @@ _MOST_PERIODS = 64
 class Encoder(nn.Module):
     """Base of all encoders: fixed widths, and constants that no cast reaches.
 
-    Features have the encoder's ``out_dtype``; without one, the type that the module was last cast
-    to, as that of the layer after it; and of a module that was not cast, the type of the
-    coordinates (of integer positions, torch's default type, float32 at least).
+    Features have the encoder's ``out_dtype``. Without one, they have the type that the module was
+    last cast to, which is that of the layer after it. If the module was never cast, they have the
+    type of the coordinates; for integer positions, torch's default type, float32 at least.
 
     A subclass says by ``takes_variance`` and ``takes_progress`` which keyword arguments its
     ``forward`` has beside the coordinates; calling it with another raises a ``TypeError``.
