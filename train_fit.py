@@ -68,7 +68,7 @@ def train(fit: Fit[Any], training: Session) -> None:
 
     Args:
         fit: the model with its problem: batches, loss and optimizer.
-        training: what surrounds the steps: precision, learning rates, progress and snapshots.
+        training: session around the steps, with precision, learning rates, progress, snapshots.
     """
     problem, optimizer = fit.problem, fit.problem.optimizer
 

@@ -43,7 +43,7 @@ class SinusoidalEncoder(Encoder):
         split: all of the first phase, then all of the second, instead of pairs.
         phases: order of sine and cosine.
         out_dtype: type of the embeddings; None is the type that the module was last cast to, or
-            that of the positions.
+            the type of the positions.
 
     Raises:
         ValueError: If ``dim`` is below 1, ``base`` is not finite and positive, or there are too few

@@ -52,7 +52,7 @@ class GridSinusoidalEncoder(Encoder):
         position_scale: divide the positions of ``table`` by this; one number or one for each
             axis.
         out_dtype: type of the embeddings; None is the type that the module was last cast to, or
-            that of the positions.
+            the type of the positions.
 
     Raises:
         ValueError: If an argument is out of its range.

@@ -112,7 +112,7 @@ def _saved_options(
 
     Args:
         run: run folder.
-        state: what it holds.
+        state: state that the run folder holds.
         own: the run's encodings of files, imported.
     """
     try:

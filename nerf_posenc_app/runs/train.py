@@ -50,7 +50,7 @@ def failure_reason(error: BaseException, *, foreign: str | None = None) -> str:
     """Explain why a fit failed, and what to change.
 
     Args:
-        error: what ended the fit.
+        error: exception that ended the fit.
         foreign: file of the user's or a stranger's code that the fit runs, empty if it is in none;
             such code may raise anything. None if all of the fit is of this project.
 
