@@ -20,6 +20,7 @@ from nerf_posenc_app.runs.saved import (
     video_file,
 )
 from nerf_posenc_app.values.blocks import Table, View
+from nerf_posenc_app.values.finding import is_chance
 from nerf_posenc_app.values.measures import Measure, score_text
 from nerf_posenc_app.values.names import video_stem
 from nerf_posenc_app.values.results import Result
@@ -30,7 +31,7 @@ _MAX_SETTING = 80
 
 def write_comparison(
     path: Path, folders: Sequence[Path], *, is_new: bool = False
-) -> tuple[Mapping[str, Sequence[Result]], Sequence[Measure]]:
+) -> tuple[Mapping[str, Sequence[Result]], About]:
     """Write one page that compares several runs.
 
     Args:
@@ -39,7 +40,8 @@ def write_comparison(
         is_new: whether to replace no file.
 
     Returns:
-        All fits, named by folder and encoding, by what was fitted; and the columns of their table.
+        All fits, named by folder and encoding, by what was fitted; and what the page says of them,
+        with the description of each run.
 
     Raises:
         FileExistsError: If there is a file of that name, and none is to be replaced.
@@ -67,7 +69,9 @@ def write_comparison(
     results.sort(key=lambda fit: [fit.label in group for group in groups.values()].index(True))
     details: dict[str, Any] = {"command": "\n".join(run.command for run in runs.values())}
     for label, run in runs.items():
-        details[label] = {"config": run.config, "versions": run.versions}
+        data = {"digest": run.data.digest}
+        made_by = {"versions": run.versions, "device": run.device}
+        details[label] = {"config": run.config, "data": data, **made_by}
     qualifications = {
         label: run.finding.qualifications for label, run in runs.items() if run.finding is not None
     }
@@ -92,7 +96,7 @@ def write_comparison(
     by_group = {
         title: [fit for fit in results if fit.label in names] for title, names in groups.items()
     }
-    return by_group, measures
+    return by_group, about
 
 
 def _alike(fit: Result) -> tuple[str, Mapping[str, float]]:
@@ -122,12 +126,16 @@ def finding(
         known.sort(key=lambda fit: -sign * fit.scores[measure.name])
         if len(known) < 2:
             continue
+        best, next_best = known[:2]
         first, second = (score_text(fit.scores[measure.name], measure.digits) for fit in known[:2])
         of = f" of {title.rpartition(': ')[0]}" if len(groups) > 1 else ""
         names = [fit.label for fit in known[:2]]
         sentence = (
             f"{names[0]} and {names[1]} are equal{of}, {measure.label} {first}"
             if first == second
+            else f"{names[0]} and {names[1]} differ{of} by less than their seeds: {measure.label} "
+            f"{first} and {second}"
+            if is_chance(best, next_best, measure)
             else f"{names[0]} is best{of}: {measure.label} {first}, {second} for {names[1]}"
         )
         unsure = dict.fromkeys(str(fit.name.run) for fit in known[:2] if fit.name.run in doubtful)

@@ -43,7 +43,14 @@ from nerf_posenc_app.report.sections import (
     sweep_charts,
     training_charts,
 )
-from nerf_posenc_app.report.tables import as_csv, columns, fitted_line, gain_label, gain_text
+from nerf_posenc_app.report.tables import (
+    as_csv,
+    columns,
+    fitted_line,
+    gain_label,
+    gain_text,
+    spread_text,
+)
 from nerf_posenc_app.report.template import render
 from nerf_posenc_app.report.tiles import TilePyramid
 from nerf_posenc_app.report.video import snapshot_caption
@@ -242,10 +249,7 @@ def _row(
     group = next((name for name, fits in groups.items() if result.label in fits), "")
     fits = groups.get(group, [r.label for r in results])
     rivals = [r for r in results if r.label in fits]
-    first, spread = measures[0], ""
-    if len(result.evaluation.by_seed) > 1:
-        values = [seed[first.name] for seed in result.evaluation.by_seed]
-        spread = f"{min(values):.{first.digits}f} to {max(values):.{first.digits}f}"
+    first = measures[0]
     return {
         "group": group if fits[0] == result.label else "",
         "color": str(styles(results)[result.label]),
@@ -256,7 +260,7 @@ def _row(
         ],
         "scores": [score_text(result.scores.get(m.name, math.nan), m.digits) for m in measures],
         "gain": gain_text(result, results, first),
-        "spread": spread,
+        "spread": spread_text(result, first),
         "steps": f"{result.steps:,}" if result.steps else "-",
         "seconds": f"{result.seconds:.1f}",
         "parameters": f"{result.parameters:,}" if result.parameters else "-",
@@ -268,7 +272,8 @@ def _csv(results: Sequence[Result], measures: Sequence[Measure], about: About) -
     fit_of = {result.label: result for result in results}
     groups = about.groups or {about.title: list(fit_of)}
     named = {title: [fit_of[label] for label in labels] for title, labels in groups.items()}
-    return as_csv(named, measures)
+    runs = {run: about.run.get(str(run), about.run) for run in {fit.name.run for fit in results}}
+    return as_csv(named, measures, runs)
 
 
 def _for_template(chart: Chart) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -58,28 +59,45 @@ def columns(results: Sequence[Result], measures: Sequence[Measure]) -> list[Meas
     return [m for m in measures if any(m.name in result.scores for result in results)]
 
 
+def spread_text(result: Result, measure: Measure) -> str:
+    """Standard deviation over seeds and their number: ``"± 2.06 (3)"``; empty for one seed."""
+    values = [seed[measure.name] for seed in result.evaluation.by_seed]
+    if len(values) < 2 or not all(map(math.isfinite, values)):
+        return ""
+    return f"± {statistics.stdev(values):.{measure.digits}f} ({len(values)})"
+
+
+def scores_row(
+    result: Result, results: Sequence[Result], measures: Sequence[Measure]
+) -> tuple[str, ...]:
+    """Cells of a fit: its name, parameters, scores with their spread over seeds, and gain."""
+    scores = (
+        f"{score_text(result.scores.get(m.name, math.nan), m.digits)} {spread_text(result, m)}"
+        for m in measures
+    )
+    return (
+        result.label,
+        f"{result.parameters:,}" if result.parameters else "-",
+        *map(str.strip, scores),
+        f"{result.seconds:.1f}",
+        gain_text(result, results, measures[0]),
+    )
+
+
 def table(results: Sequence[Result], measures: Sequence[Measure]) -> str:
     """Format the results in aligned columns."""
     table_columns = columns(results, measures)
     labels = [measure.label for measure in table_columns]
     rows = [("encoding", "parameters", *labels, "seconds", gain_label(measures[0]))]
-    for result in results:
-        rows.append(
-            (
-                result.label,
-                f"{result.parameters:,}" if result.parameters else "-",
-                *(score_text(result.scores.get(m.name, math.nan), m.digits) for m in table_columns),
-                f"{result.seconds:.1f}",
-                gain_text(result, results, measures[0]),
-            )
-        )
+    rows += [scores_row(result, results, table_columns) for result in results]
     lines = aligned(rows)
     lines.insert(1, "  ".join("-" * len(part) for part in _widest(rows)))
     return "\n".join(lines)
 
 
-def _cell(text: str) -> str:
-    """A text that no spreadsheet takes for a formula."""
+def _cell(value: object) -> str:
+    """A value as text that no spreadsheet takes for a formula; None is empty."""
+    text = "" if value is None else str(value)
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
@@ -127,27 +145,71 @@ def _how(details: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def as_csv(groups: Mapping[str, Sequence[Result]], measures: Sequence[Measure]) -> str:
-    """Fits of several runs as comma-separated values, one row each, scores to all digits.
+def as_csv(
+    groups: Mapping[str, Sequence[Result]],
+    measures: Sequence[Measure],
+    runs: Mapping[str | None, Mapping[str, Any]],
+) -> str:
+    """Fits of several runs as comma-separated values, one row for each seed.
 
     Args:
         groups: fits of all runs by what was fitted.
-        measures: measures, whose names are the columns.
+        measures: measures, whose names are the columns; their scores have all digits.
+        runs: description of each run, as in ``metrics.json``, by the run that a fit names.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = [measure.name for measure in measures]
-    head = ["data", "run", "encoding", *PER_FIT, "parameters"]
-    writer.writerow([*head, *names, "steps", "seconds"])
+    head = ["data", "digest", "run", "encoding", "seed", *PER_FIT, "parameters", *names]
+    writer.writerow([*head, "steps", "seconds", "device", "nerf_posenc", "torch"])
     for title, fits in groups.items():
         for fit in fits:
-            run, name = fit.name.run or "", str(fit.name.in_run)
-            scores = [fit.scores.get(name, "") for name in names]
-            details = [fit.details.get(key) for key in PER_FIT]
-            known = ("" if value is None else str(value) for value in details)
-            texts = map(_cell, (title, run, name, *known))
-            writer.writerow([*texts, fit.parameters, *scores, fit.steps, fit.seconds])
+            run = runs.get(fit.name.run, {})
+            versions = run.get("versions", {})
+            made_by = (run.get("device"), versions.get("nerf_posenc"), versions.get("torch"))
+            first_seed = None if fit.is_reference else run.get("config", {}).get("seed", 0)
+            one = {**fit.scores, "steps": fit.steps, "seconds": fit.seconds}
+            for i, by_seed in enumerate(fit.evaluation.by_seed or [one]):
+                values = {**one, **by_seed}
+                texts = (
+                    *(title, run.get("data", {}).get("digest"), fit.name.run, fit.name.in_run),
+                    None if first_seed is None else first_seed + i,
+                    *map(fit.details.get, PER_FIT),
+                )
+                scores = (values.get(name, "") for name in names)
+                took = round(values["steps"]), values["seconds"]
+                writer.writerow(
+                    [*map(_cell, texts), fit.parameters, *scores, *took, *map(_cell, made_by)]
+                )
     return text.getvalue()
+
+
+def as_tex(groups: Mapping[str, Sequence[Result]], measures: Sequence[Measure]) -> str:
+    """Fits of several runs as a table for LaTeX, with the package ``booktabs``.
+
+    Args:
+        groups: fits of all runs by what was fitted.
+        measures: columns of the table.
+    """
+    shown = columns([fit for fits in groups.values() for fit in fits], measures)
+    head = ["encoding", "parameters", *(m.label for m in shown), "seconds", gain_label(shown[0])]
+    lines = [rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}", r"\toprule", _tex_row(head)]
+    for title, fits in groups.items():
+        lines += [r"\midrule", rf"\multicolumn{{{len(head)}}}{{l}}{{{_tex(title)}}} \\"]
+        lines += [_tex_row(scores_row(fit, fits, shown)) for fit in fits]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def _tex_row(cells: Sequence[str]) -> str:
+    return " & ".join(map(_tex, cells)) + r" \\"
+
+
+def _tex(text: str) -> str:
+    """A text without what LaTeX takes for a command."""
+    escaped = {char: f"\\{char}" for char in "&%$#_{}"}
+    escaped |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    escaped |= {"±": r"$\pm$", "∞": r"$\infty$"}
+    return "".join(escaped.get(char, char) for char in printable(text))
 
 
 def _widest(rows: Sequence[Sequence[str]]) -> list[str]:

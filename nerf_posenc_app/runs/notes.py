@@ -7,6 +7,7 @@ from typing import Any
 from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import CommonConfig, CommonOptions
 from nerf_posenc_app.values.finding import Doubt
+from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.results import Result
 
 
@@ -19,7 +20,7 @@ def notes_on(
         for fit in results
         if not fit.is_complete
     ]
-    return [*kind.notes(shown, config), *ended, *_notes_on_seeds(shown, kind, config)]
+    return [*kind.notes(shown, config), *ended, *_directions(kind.measures(config))]
 
 
 def _taken(fit: Result, config: CommonConfig) -> str:
@@ -37,17 +38,7 @@ def too_short(kind: Kind[Any], config: CommonConfig) -> str | None:
     return f"{config.steps:,} of the usual {usual:,} steps"
 
 
-def _notes_on_seeds(results: Sequence[Result], kind: Kind[Any], config: CommonConfig) -> list[str]:
-    """Direction of the measures, and how far seeds differ."""
-    measures = kind.measures(config)
+def _directions(measures: Sequence[Measure]) -> list[str]:
+    """Name the measures of which less is better."""
     lower = [measure.label for measure in measures if not measure.higher_is_better]
-    notes = [f"lower is better for {', '.join(lower)}"] if lower else []
-    first = measures[0]
-    for result in results:
-        values = [seed[first.name] for seed in result.evaluation.by_seed]
-        if len(values) > 1:
-            notes.append(
-                f"{result.name}: {len(values)} seeds, {first.label} "
-                f"{min(values):.{first.digits}f} to {max(values):.{first.digits}f}"
-            )
-    return notes
+    return [f"lower is better for {', '.join(lower)}"] if lower else []

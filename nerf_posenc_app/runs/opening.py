@@ -111,6 +111,7 @@ def _begin(prepared: Run) -> None:
     """
     context, folder, kind = prepared.context, prepared.folder, prepared.kind
     config = as_json(prepared.config)
+    prepared.digest = kind.digest()
     state = RunState(
         kind=kind.name,
         options=as_json(prepared.options),
@@ -120,7 +121,7 @@ def _begin(prepared: Run) -> None:
         cwd=context.cwd,
         config={name: value for name, value in config.items() if name not in NOT_COMPARED},
         fits=[str(name) for name in prepared.names],
-        digest=kind.digest(),
+        digest=prepared.digest,
         versions=versions(),
     )
     before = context.resumed

@@ -84,6 +84,7 @@ class Run:
         originals: the true images of the fits' previews.
         references: results of what needs no training.
         watchers: functions that log the fits in progress, such as the TensorBoard log.
+        digest: checksum of the data.
     """
 
     kind: Kind[Any]
@@ -96,6 +97,7 @@ class Run:
     originals: Sequence[Tensor] = ()
     references: list[Result] = field(default_factory=list)
     watchers: Sequence[Watcher] = ()
+    digest: str = ""
     # References that could not be computed and fits that failed, and why.
     _missing: list[str] = field(default_factory=list, init=False)
     # Fits that are still to be made.
@@ -320,6 +322,7 @@ def _run_details(prepared: Run) -> dict[str, Any]:
             "about": kind.about,
             "evaluated_on": kind.evaluated_on,
             "citations": list(kind.citations),
+            "digest": prepared.digest,
             **kind.facts,
         },
         "device": describe(torch.device(config.device)),

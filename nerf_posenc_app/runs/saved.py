@@ -203,6 +203,7 @@ class Data:
         citations: BibTeX.
         evaluated_on: part of the data that scores are of; empty for all of it.
         size: its size, if it has one.
+        digest: checksum of all that is fitted and evaluated.
     """
 
     kind: str
@@ -211,6 +212,7 @@ class Data:
     evaluated_on: str = ""
     citations: Sequence[str] = ()
     size: Sequence[int] = ()
+    digest: str = ""
 
 
 @dataclass(frozen=True)
@@ -224,6 +226,7 @@ class Metrics:
         measures: columns of the table.
         config: configuration of the run.
         versions: versions of what the run was made with.
+        device: what it was computed on.
         fits: results and references; their views are read by `read_views`.
         finding: best fit of the run, its verdict and its qualifications.
     """
@@ -234,6 +237,7 @@ class Metrics:
     measures: Sequence[Measure]
     config: Mapping[str, Any]
     versions: Mapping[str, Any]
+    device: str = ""
     fits: Sequence[Result] = field(default_factory=list)
     finding: Finding | None = None
 

@@ -184,7 +184,7 @@ class Evaluation:
     Attributes:
         scores: scores by the name of the measure; NaN where a measure does not apply.
         blocks: blocks of the report.
-        by_seed: scores of each seed, if several models were trained at once.
+        by_seed: scores, steps and seconds of each seed, if several models were trained.
         remarks: sentences for the report.
         details: further values for ``metrics.json``.
     """

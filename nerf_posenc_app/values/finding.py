@@ -148,7 +148,7 @@ def _outcome(fit: Result, baseline: Result, measure: Measure) -> tuple[Verdict, 
     outcome = "made no clear difference"
     # Computed from the rounded scores, so that the numbers add up.
     mine, theirs = (round(each.scores[measure.name], measure.digits) for each in (fit, baseline))
-    if measure.is_difference(mine, theirs) and not _is_chance(fit, baseline, measure):
+    if measure.is_difference(mine, theirs) and not is_chance(fit, baseline, measure):
         # A difference of percentages is one of points.
         unit = " points" if measure.unit == "%" else measure.suffix
         amount = score_text(abs(mine - theirs), 1 if measure.unit else measure.digits) + unit
@@ -203,7 +203,7 @@ def _listed(texts: Sequence[str]) -> str:
     return " and ".join([", ".join(texts[:-1])] * (len(texts) > 1) + [*texts[-1:]])
 
 
-def _is_chance(fit: Result, baseline: Result, measure: Measure) -> bool:
+def is_chance(fit: Result, baseline: Result, measure: Measure) -> bool:
     """Whether seeds overlap, or shares of few test examples differ by less than chance."""
     a, b = ([s[measure.name] for s in each.evaluation.by_seed] for each in (fit, baseline))
     if len(a) > 1 and len(b) > 1 and min(a) <= max(b) and min(b) <= max(a):

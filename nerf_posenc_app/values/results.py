@@ -109,8 +109,10 @@ def _mean(group: Sequence[Result]) -> Result:
     first = group[0]
     if len(group) == 1:
         return first
-    by_seed = [dict(result.scores) for result in group]
-    means = {name: statistics.mean(scores[name] for scores in by_seed) for name in by_seed[0]}
+    by_seed = [
+        {**result.scores, "steps": result.steps, "seconds": result.seconds} for result in group
+    ]
+    means = {name: statistics.mean(scores[name] for scores in by_seed) for name in first.scores}
     return replace(
         first,
         seconds=statistics.mean(result.seconds for result in group),

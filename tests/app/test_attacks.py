@@ -127,10 +127,11 @@ def test_no_cell_of_a_table_is_a_formula() -> None:
         Result(name=FitName("=SUM(A1)"), seconds=1.0, evaluation=Evaluation({"psnr_db": -1.5}, []))
     ]
     for title in ("=cmd()", "+1", "-1", "@x", "\tx"):
-        row = list(csv.reader(io.StringIO(as_csv({title: fits}, [measure]))))[1]
-        assert row[0] == f"'{title}"
-        assert row[2] == "'=SUM(A1)"
-        assert row[-3] == "-1.5"
+        rows = list(csv.reader(io.StringIO(as_csv({title: fits}, [measure], {}))))
+        row = dict(zip(*rows, strict=True))
+        assert row["data"] == f"'{title}"
+        assert row["encoding"] == "'=SUM(A1)"
+        assert row["psnr_db"] == "-1.5"
 
 
 def test_names_of_folders_fit_into_what_file_systems_take() -> None:

@@ -445,8 +445,29 @@ def test_a_comparison_is_written_as_csv() -> None:
     assert f"<h1>{best['run']}: {best['encoding']} " in page
     assert "Settings that differ" in page
     before = Path("ab.csv").read_bytes()
-    assert train_fit.main(["compare", "a", "--out", "a.html", "--csv", "ab.csv"]) == 2
+    for option in ("--csv", "--tex"):
+        assert train_fit.main(["compare", "a", "--out", "a.html", option, "ab.csv"]) == 2
     assert Path("ab.csv").read_bytes() == before
+
+
+def test_a_comparison_records_each_seed() -> None:
+    options = ["--image", "cat", "--size", "48", "--encodings", "none", "fourier", *SMALL_RUN]
+    assert train_fit.main([*options, "--seeds", "3", "--seed", "5", "--quiet", "--out", "s"]) == 0
+    compare = ["compare", "s", "--out", "s.html", "--csv", "s.csv", "--tex", "s.tex"]
+    assert train_fit.main(compare) == 0
+    with Path("s.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["encoding"] == "fourier"]
+    assert [row["seed"] for row in rows] == ["5", "6", "7"]
+    scores = [float(row["psnr_db"]) for row in rows]
+    assert len(set(scores)) == 3
+    recorded = json.loads(Path("s/run.json").read_text())
+    assert {row["digest"] for row in rows} == {recorded["digest"]}
+    assert {row["torch"] for row in rows} == {recorded["versions"]["torch"]}
+    # The table of the page and that for LaTeX hold their mean and their deviation.
+    mean, deviation = f"{np.mean(scores):.2f}", f"{np.std(scores, ddof=1):.2f}"
+    assert "s: fourier & " in Path("s.tex").read_text()
+    assert rf"& {mean} $\pm$ {deviation} (3) &" in Path("s.tex").read_text()
+    assert f"± {deviation} (3)" in Path("s.html").read_text()
 
 
 @pytest.mark.slow

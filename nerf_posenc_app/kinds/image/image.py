@@ -13,7 +13,7 @@ from torch import nn
 
 from nerf_posenc.fits import ImageFit
 from nerf_posenc.images import Image, unit_range
-from nerf_posenc.metrics.image import constant_psnr
+from nerf_posenc.metrics.image import constant_psnr, psnr
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import PixelBatches
 from nerf_posenc.training.coordinate_model import CoordinateModel
@@ -26,12 +26,14 @@ from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import (
     ABOUT,
     CITATIONS,
+    PSNR,
     CoordinateKind,
     doubts_of_flat_fits,
     encoder_of,
     frequency_bands,
 )
 from nerf_posenc_app.kinds.image import auto, defaults
+from nerf_posenc_app.kinds.image.floors import fewer_pixels, lowest_cosines
 from nerf_posenc_app.kinds.image.options import ImageConfig, ImageOptions
 from nerf_posenc_app.kinds.image.reconstruction import (
     network_of,
@@ -216,8 +218,26 @@ class ImageKind(CoordinateKind[ImageConfig]):
         if missing := defaults.missing_references(config, self.image):
             install = how_to_install("references")
             yield f"not compared with {', '.join(missing)}; to add them: {install}"
+        yield from self._floors(fits)
         flat = constant_psnr([scored_pixels(self.image)])
         yield from doubts_of_flat_fits(results, flat, config, self.measures(config)[0])
+
+    def _floors(self, fits: Sequence[Result]) -> Iterator[str]:
+        """Say what the numbers of the best small model are worth without training."""
+        image = self.image
+        if self.is_split or image.is_large or image.tone or image.weights is not None:
+            return
+        smaller = [fit for fit in fits if fit.parameters < image.pixels.numel()]
+        if not smaller:
+            return
+        best = max(smaller, key=lambda fit: fit.scores[PSNR.name])
+        waves = psnr(lowest_cosines(image.rgb, best.parameters), image.rgb.double())
+        pixels = psnr(fewer_pixels(image.rgb, best.parameters), image.rgb)
+        yield (
+            f"without training, {best.parameters:,} numbers, as many as {best.label} has, give "
+            f"PSNR {waves:.2f} dB as the lowest frequencies of a cosine transform, and "
+            f"{pixels:.2f} dB as pixels of a smaller image, interpolated"
+        )
 
     @classmethod
     def render(
