@@ -111,7 +111,9 @@ class Signal:
     @property
     def digest(self) -> str:
         """Checksum of the values, rounded to 16 bits."""
-        return hashlib.sha256((self.rgb * 65535).round().to(torch.uint16).numpy()).hexdigest()[:12]
+        return hashlib.sha256(
+            (self.rgb * 65535).round().to(torch.uint16).numpy().tobytes()
+        ).hexdigest()[:12]
 
     def coordinates(self, shift: float) -> Tensor:
         """Coordinates of the fitted pixels, moved by so many of them along both axes."""
@@ -520,6 +522,122 @@ def row_of(
     }
 
 
+# The page
+
+
+def scores_by(rows: Sequence[dict[str, str]], column: str) -> dict[str, dict[str, list[float]]]:
+    """Scores of the seeds, by method and signal."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for row in rows:
+        of_method = found.setdefault(row["method"], {})
+        of_method.setdefault(row["signal"], []).append(float(row[column]))
+    return found
+
+
+def ranks(scores: dict[str, dict[str, list[float]]]) -> dict[str, tuple[float, float, float, bool]]:
+    """Mean rank over the signals, its 95% interval, and whether the best may be no better.
+
+    The interval is that of `RESAMPLES` draws of as many signals, with replacement, and of a seed of
+    each. A method ties with the best if 0 is in the interval of their mean difference.
+    """
+    names = list(scores)
+    signals = list(scores[names[0]])
+    generator = np.random.default_rng(0)
+    means = np.array([[np.mean(scores[name][s]) for s in signals] for name in names])
+    drawn_ranks, drawn_means = [], []
+    for _ in range(RESAMPLES):
+        chosen = generator.integers(len(signals), size=len(signals))
+        sample = np.array(
+            [[generator.choice(scores[name][signals[i]]) for i in chosen] for name in names]
+        )
+        drawn_ranks.append(rank_of(sample).mean(1))
+        drawn_means.append(sample.mean(1))
+    low, high = np.percentile(drawn_ranks, [2.5, 97.5], axis=0)
+    differences = np.array(drawn_means) - np.array(drawn_means)[:, [means.mean(1).argmax()]]
+    is_tied = np.percentile(differences, 97.5, axis=0) >= 0
+    rows = zip(rank_of(means).mean(1), low, high, is_tied, strict=True)
+    return dict(zip(names, rows, strict=True))
+
+
+def rank_of(scores: np.ndarray) -> np.ndarray:
+    """Ranks of the rows in each column, 1 for the largest."""
+    return np.asarray((-scores).argsort(0).argsort(0) + 1)
+
+
+def tables(record: Sequence[dict[str, str]]) -> str:
+    """The tables of the page, of a record of all signals."""
+    trained = [row for row in record if row["cpu_s"] != "0"]
+    budgets = sorted({row["budget_s"] for row in trained}, key=float)
+    longest = [row for row in trained if row["budget_s"] == budgets[-1]]
+    fitted, between = (scores_by(longest, column) for column in ("psnr_db", "between_db"))
+    means = {
+        budget: overall(scores_by([r for r in trained if r["budget_s"] == budget], "psnr_db"))
+        for budget in budgets
+    }
+    ranked = ranks(fitted)
+    order = sorted(fitted, key=lambda name: -means[budgets[-1]][name])
+    lines = [
+        "| method | "
+        + " | ".join(f"{b} s" for b in budgets)
+        + " | rank (95%) | between the pixels |"
+        " settings | steps |",
+        "|---|" + "---|" * (len(budgets) + 4),
+    ]
+    for name in order:
+        rank, low, high, is_tied = ranked[name]
+        row = next(r for r in longest if r["method"] == name)
+        steps = statistics.mean(int(r["steps"]) for r in longest if r["method"] == name)
+        mark = "**" if is_tied else ""
+        cells = [f"{mark}{means[b][name]:.2f}{mark}" for b in budgets]
+        cells += [f"{rank:.1f} ({low:.1f} to {high:.1f})", f"{overall(between)[name]:.2f}"]
+        cells += [f"{row['optimizer']} {float(row['lr']):g}, x {float(row['bandwidth']):.3g}"]
+        lines.append(f"| {shown(name)} | " + " | ".join(cells) + f" | {steps:.0f} |")
+    untrained = [row for row in record if row["cpu_s"] == "0"]
+    values, gaps = (scores_by(untrained, column) for column in ("psnr_db", "between_db"))
+    for name, value in overall(values).items():
+        empty = " |" * (len(budgets) - 1)
+        lines.append(f"| *{name}* |{empty} {value:.2f} | | {overall(gaps)[name]:.2f} | | |")
+    signals = list(dict.fromkeys(row["signal"] for row in longest))
+    lines += [
+        "",
+        f"Each signal after {budgets[-1]} s, mean and standard deviation of its seeds:",
+        "",
+    ]
+    lines += ["| | " + " | ".join(signals) + " |", "|---|" + "---|" * len(signals)]
+    for name in order:
+        cells = [spread(fitted[name][signal]) for signal in signals]
+        lines.append(f"| {shown(name)} | " + " | ".join(cells) + " |")
+    for name in values:
+        cells = [f"{values[name][signal][0]:.2f}" for signal in signals]
+        lines.append(f"| *{name}* | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def overall(scores: dict[str, dict[str, list[float]]]) -> dict[str, float]:
+    """Mean over the signals of the means over their seeds."""
+    return {
+        name: statistics.mean(map(statistics.mean, by_signal.values()))
+        for name, by_signal in scores.items()
+    }
+
+
+def spread(values: Sequence[float]) -> str:
+    """Mean and standard deviation."""
+    deviation = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.2f}{deviation}"
+
+
+def shown(name: str) -> str:
+    """Name of a method; of one from a file, that of its class."""
+    return name.rpartition(":")[2]
+
+
+def page_with(text: str, record: Sequence[dict[str, str]]) -> str:
+    """The page with its tables written anew."""
+    pattern = re.compile("(<!-- arena -->\n).*(<!-- end of arena -->)", re.DOTALL)
+    return pattern.sub(lambda match: f"{match[1]}{tables(record)}\n{match[2]}", text)
+
+
 def main() -> None:
     """Tune, fit, or write the page."""
     parser = argparse.ArgumentParser(
@@ -544,6 +662,8 @@ def main() -> None:
             append(TUNED, [tune(name, images, options.seconds[0])])
     elif options.command == "fit":
         run(options.methods, options.signals, options.seconds, options.seeds)
+    else:
+        PAGE.write_text(page_with(PAGE.read_text(), read(RESULTS)))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 
 import torch
 
-from nerf_posenc.training.schedules import cosine_decay
-
 
 def medians(
     calls: Mapping[str, Callable[[], object]], *, rounds: int = 15, seconds: float = 0.05
@@ -32,44 +30,6 @@ def medians(
                 count += 1
             times[name].append((time.perf_counter() - started) / count)
     return {name: statistics.median(values) for name, values in times.items()}
-
-
-class Clock:
-    """A budget of seconds, running from now on, for a fit that is to use it up.
-
-    A learning-rate schedule over time instead of steps gives every recipe its whole budget at
-    any speed, also where the speed changes on the way.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._before = 0.0
-        self._started: float | None = time.perf_counter()
-
-    def pause(self) -> None:
-        """Stop, while others have their turn."""
-        self._before, self._started = self.used(), None
-
-    def go_on(self) -> None:
-        """Run again."""
-        self._started = time.perf_counter()
-
-    def used(self) -> float:
-        """Seconds used up."""
-        running = 0.0 if self._started is None else time.perf_counter() - self._started
-        return self._before + running
-
-    def progress(self) -> float:
-        """Share of the budget that is used up, 0 to 1."""
-        return min(1.0, self.used() / max(self.seconds, 1e-9))
-
-    def schedule(self, _: float) -> float:
-        """Factor of the learning rate."""
-        return cosine_decay(self.progress())
-
-    def is_over(self) -> bool:
-        """Tell whether the budget is used up."""
-        return self.progress() >= 1
 
 
 def machine() -> str:

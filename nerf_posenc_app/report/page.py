@@ -272,8 +272,7 @@ def _csv(results: Sequence[Result], measures: Sequence[Measure], about: About) -
     fit_of = {result.label: result for result in results}
     groups = about.groups or {about.title: list(fit_of)}
     named = {title: [fit_of[label] for label in labels] for title, labels in groups.items()}
-    runs = {run: about.run.get(str(run), about.run) for run in {fit.name.run for fit in results}}
-    return as_csv(named, measures, runs)
+    return as_csv(named, measures, about.run)
 
 
 def _for_template(chart: Chart) -> dict[str, Any]:

@@ -148,14 +148,14 @@ def _how(details: Mapping[str, Any]) -> str:
 def as_csv(
     groups: Mapping[str, Sequence[Result]],
     measures: Sequence[Measure],
-    runs: Mapping[str | None, Mapping[str, Any]],
+    about_runs: Mapping[str, Any],
 ) -> str:
     """Fits of several runs as comma-separated values, one row for each seed.
 
     Args:
         groups: fits of all runs by what was fitted.
         measures: measures, whose names are the columns; their scores have all digits.
-        runs: description of each run, as in ``metrics.json``, by the run that a fit names.
+        about_runs: description of the run, as in ``metrics.json``; of several, by their names.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -164,7 +164,7 @@ def as_csv(
     writer.writerow([*head, "steps", "seconds", "device", "nerf_posenc", "torch"])
     for title, fits in groups.items():
         for fit in fits:
-            run = runs.get(fit.name.run, {})
+            run = about_runs.get(fit.name.run or "", about_runs)
             versions = run.get("versions", {})
             made_by = (run.get("device"), versions.get("nerf_posenc"), versions.get("torch"))
             first_seed = None if fit.is_reference else run.get("config", {}).get("seed", 0)
