@@ -111,9 +111,8 @@ class Signal:
     @property
     def digest(self) -> str:
         """Checksum of the values, rounded to 16 bits."""
-        return hashlib.sha256(
-            (self.rgb * 65535).round().to(torch.uint16).numpy().tobytes()
-        ).hexdigest()[:12]
+        rounded = (self.rgb * 65535).round().to(torch.uint16)
+        return hashlib.sha256(rounded.numpy().tobytes()).hexdigest()[:12]
 
     def coordinates(self, shift: float) -> Tensor:
         """Coordinates of the fitted pixels, moved by so many of them along both axes."""
@@ -284,8 +283,10 @@ def method_of(name: str) -> Method:
 def optimizer_of(name: str, module: nn.Module, lr: float) -> OptimizerGroup:
     """Adam, instant-NGP's (Müller et al. 2022, section 4), or Muon on the hidden matrices."""
     if name == "muon":
-        grid = isinstance(module, nn.Sequential) and isinstance(module[0], HashGridEncoder)
-        return muon(module, hidden_matrices(module), lr=lr, adam_lr=0.02 if grid else 1e-3)
+        first = module[0] if isinstance(module, nn.Sequential) else module
+        rates = ((HashGridEncoder, 0.02), (Encoder, 0.01), (nn.Module, 1e-3))
+        adam_lr = next(rate for kind, rate in rates if isinstance(first, kind))
+        return muon(module, hidden_matrices(module), lr=lr, adam_lr=adam_lr)
     return adam(module, lr=lr, betas=(0.9, 0.99)) if name == "ngp" else adam(module, lr=lr)
 
 
