@@ -30,7 +30,7 @@ import runpy
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -94,11 +94,6 @@ class Signal:
         return self.rgb[::2, ::2]
 
     @property
-    def between(self) -> Tensor:
-        """The pixels diagonally between them."""
-        return self.rgb[1::2, 1::2]
-
-    @property
     def size(self) -> tuple[int, int]:
         """Height and width of what is fitted."""
         return self.fitted.shape[0], self.fitted.shape[1]
@@ -113,6 +108,10 @@ class Signal:
         """Checksum of the values, rounded to 16 bits."""
         rounded = (self.rgb * 65535).round().to(torch.uint16)
         return hashlib.sha256(rounded.numpy().tobytes()).hexdigest()[:12]
+
+    def scores(self, fitted: Tensor, between: Tensor) -> tuple[float, float]:
+        """PSNR of the fitted pixels, and of those diagonally between them."""
+        return psnr(fitted, self.fitted), psnr(between, self.rgb[1::2, 1::2])
 
     def coordinates(self, shift: float) -> Tensor:
         """Coordinates of the fitted pixels, moved by so many of them along both axes."""
@@ -284,8 +283,8 @@ def optimizer_of(name: str, module: nn.Module, lr: float) -> OptimizerGroup:
     """Adam, instant-NGP's (Müller et al. 2022, section 4), or Muon on the hidden matrices."""
     if name == "muon":
         first = module[0] if isinstance(module, nn.Sequential) else module
-        rates = ((HashGridEncoder, 0.02), (Encoder, 0.01), (nn.Module, 1e-3))
-        adam_lr = next(rate for kind, rate in rates if isinstance(first, kind))
+        # Adam's rate for the rest, in the ratio that the program has.
+        adam_lr = lr / (1.5 if isinstance(first, HashGridEncoder) else 5)
         return muon(module, hidden_matrices(module), lr=lr, adam_lr=adam_lr)
     return adam(module, lr=lr, betas=(0.9, 0.99)) if name == "ngp" else adam(module, lr=lr)
 
@@ -370,14 +369,11 @@ class Turns:
         """PSNR of the fitted pixels and of those between."""
         if self.has_failed:
             return 0.0, 0.0
-        shape = self.signal.fitted.shape
         found = (
-            predict(self.state.model, self.signal.coordinates(shift).reshape(-1, 2)).reshape(shape)
+            predict(self.state.model, self.signal.coordinates(shift).flatten(0, 1))
             for shift in (0, 0.5)
         )
-        truths = (self.signal.fitted, self.signal.between)
-        fitted, between = (psnr(f, t) for f, t in zip(found, truths, strict=True))
-        return fitted, between
+        return self.signal.scores(*(each.reshape(self.signal.fitted.shape) for each in found))
 
 
 def in_turns(fits: Sequence[Turns]) -> None:
@@ -430,38 +426,23 @@ def tune(name: str, images: Sequence[Signal], seconds: float) -> dict[str, Any]:
 # The record
 
 
+UNTRAINED = {"optimizer": "", "lr": 0, "bandwidth": 0, "steps": 0, "cpu_s": 0}
+KEY = ("signal", "seed", "budget_s", "method")
+
+
 def read(path: Path) -> list[dict[str, str]]:
     """Rows of a CSV; none if there is no such file."""
     return list(csv.DictReader(path.open())) if path.exists() else []
 
 
-def append(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """Write rows at the end of a CSV, after a line of names in a new one."""
-    rows = list(rows)
+def append(path: Path, row: dict[str, Any]) -> None:
+    """Write a row at the end of a CSV, after a line of names in a new one."""
     is_new = not path.exists()
     with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer = csv.DictWriter(file, list(row), lineterminator="\n")
         if is_new:
             writer.writeheader()
-        writer.writerows(rows)
-
-
-def machine() -> dict[str, Any]:
-    """Where and when a row was measured."""
-    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    return {
-        "torch": torch.__version__,
-        "machine": model[1] if model else platform.machine(),
-        "threads": torch.get_num_threads(),
-        "commit": commit,
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-    }
-
-
-KEY = ("signal", "seed", "budget_s", "method")
+        writer.writerow(row)
 
 
 def run(names: Sequence[str], signals: Sequence[str], budgets: Sequence[float], seeds: int) -> None:
@@ -470,57 +451,42 @@ def run(names: Sequence[str], signals: Sequence[str], budgets: Sequence[float], 
         row["method"]: Settings(row["optimizer"], float(row["lr"]), float(row["bandwidth"]))
         for row in read(TUNED)
     }
-    for name in names:
-        if name not in settings:
-            raise SystemExit(f"{name} has no settings: run `benchmarks.arena tune` first")
+    if missing := [name for name in names if name not in settings]:
+        raise SystemExit(f"{missing[0]} has no settings: run `python -m benchmarks.arena tune`")
+    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    about = {
+        "torch": torch.__version__,
+        "machine": model[1] if model else platform.machine(),
+        "threads": torch.get_num_threads(),
+        "commit": commit.stdout.strip(),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+    }
+
+    def write(key: tuple[str, ...], numbers: int, scores: tuple[float, float], **how: Any) -> None:
+        row = dict(zip(KEY, key, strict=True))
+        row |= {"digest": signal.digest, "values": signal.fitted.numel(), "parameters": numbers}
+        row |= {"psnr_db": f"{scores[0]:.3f}", "between_db": f"{scores[1]:.3f}"}
+        append(RESULTS, row | how | about)
+        print(*key, row["psnr_db"], row["between_db"], flush=True)
+
     for seed, budget, which in itertools.product(range(seeds), budgets, signals):
         signal = signal_of(which, SIGNALS[which]())
         known = {tuple(row[key] for key in KEY) for row in read(RESULTS)}
-        about = {"signal": which, "seed": seed, "budget_s": f"{budget:g}"}
-        key = tuple(str(value) for value in about.values())
-        if seed == 0 and budget == budgets[0]:
-            append_floors(signal, known)
+        for name, fitted, between in floors(signal):
+            if (key := (which, "0", "0", name)) not in known:
+                scores = signal.scores(fitted.float(), between.float())
+                write(key, signal.num_numbers, scores, **UNTRAINED)
+        keys = {name: (which, str(seed), f"{budget:g}", name) for name in names}
         fits = {
             name: Turns(method_of(name), settings[name], signal, budget, seed)
-            for name in names
-            if (*key, name) not in known
+            for name, key in keys.items()
+            if key not in known
         }
         in_turns(list(fits.values()))
         for name, each in fits.items():
-            fitted, between = each.scores()
-            row = row_of(signal, about, name, fitted, between, count(each.state.model))
-            row |= asdict(settings[name]) | {"steps": each.state.step, "cpu_s": f"{each.used:.2f}"}
-            append(RESULTS, [row | machine()])
-            print(which, seed, budget, name, f"{fitted:.2f} {between:.2f}", flush=True)
-
-
-def append_floors(signal: Signal, known: set[tuple[str, ...]]) -> None:
-    """Write the rows of what needs no training."""
-    nothing = {"optimizer": "", "lr": "", "bandwidth": "", "steps": 0, "cpu_s": 0}
-    for name, at_fitted, at_between in floors(signal):
-        if (signal.name, "0", "0", name) not in known:
-            about = {"signal": signal.name, "seed": 0, "budget_s": 0}
-            scores = (
-                psnr(at_fitted.float(), signal.fitted),
-                psnr(at_between.float(), signal.between),
-            )
-            row = row_of(signal, about, name, *scores, signal.num_numbers)
-            append(RESULTS, [row | nothing | machine()])
-
-
-def row_of(
-    signal: Signal, about: dict[str, Any], name: str, fitted: float, between: float, numbers: int
-) -> dict[str, Any]:
-    """The first columns of a row."""
-    return {
-        **about,
-        "method": name,
-        "digest": signal.digest,
-        "values": signal.fitted.numel(),
-        "parameters": numbers,
-        "psnr_db": f"{fitted:.3f}",
-        "between_db": f"{between:.3f}",
-    }
+            how = asdict(settings[name]) | {"steps": each.state.step, "cpu_s": f"{each.used:.2f}"}
+            write(keys[name], count(each.state.model), each.scores(), **how)
 
 
 # The page
@@ -538,31 +504,17 @@ def scores_by(rows: Sequence[dict[str, str]], column: str) -> dict[str, dict[str
 def ranks(scores: dict[str, dict[str, list[float]]]) -> dict[str, tuple[float, float, float, bool]]:
     """Mean rank over the signals, its 95% interval, and whether the best may be no better.
 
-    The interval is that of `RESAMPLES` draws of as many signals, with replacement, and of a seed of
-    each. A method ties with the best if 0 is in the interval of their mean difference.
+    The interval is that of `RESAMPLES` draws of as many signals with replacement. A method ties
+    with the best if 0 is in the interval of their mean difference.
     """
-    names = list(scores)
-    signals = list(scores[names[0]])
-    generator = np.random.default_rng(0)
-    means = np.array([[np.mean(scores[name][s]) for s in signals] for name in names])
-    drawn_ranks, drawn_means = [], []
-    for _ in range(RESAMPLES):
-        chosen = generator.integers(len(signals), size=len(signals))
-        sample = np.array(
-            [[generator.choice(scores[name][signals[i]]) for i in chosen] for name in names]
-        )
-        drawn_ranks.append(rank_of(sample).mean(1))
-        drawn_means.append(sample.mean(1))
-    low, high = np.percentile(drawn_ranks, [2.5, 97.5], axis=0)
-    differences = np.array(drawn_means) - np.array(drawn_means)[:, [means.mean(1).argmax()]]
-    is_tied = np.percentile(differences, 97.5, axis=0) >= 0
-    rows = zip(rank_of(means).mean(1), low, high, is_tied, strict=True)
-    return dict(zip(names, rows, strict=True))
-
-
-def rank_of(scores: np.ndarray) -> np.ndarray:
-    """Ranks of the rows in each column, 1 for the largest."""
-    return np.asarray((-scores).argsort(0).argsort(0) + 1)
+    means = np.array([list(map(np.mean, by_signal.values())) for by_signal in scores.values()])
+    placed = (-means).argsort(0).argsort(0) + 1
+    behind = means - means[means.mean(1).argmax()]
+    count = means.shape[1]
+    draws = np.random.default_rng(0).integers(count, size=(RESAMPLES, count))
+    low, high = np.percentile(placed[:, draws].mean(-1), [2.5, 97.5], axis=1)
+    is_tied = np.percentile(behind[:, draws].mean(-1), 97.5, axis=1) >= 0
+    return dict(zip(scores, zip(placed.mean(1), low, high, is_tied, strict=True), strict=True))
 
 
 def tables(record: Sequence[dict[str, str]]) -> str:
@@ -660,7 +612,7 @@ def main() -> None:
     if options.command == "tune":
         images = [signal_of(Path(name).stem, open_image(name).rgb) for name in options.images]
         for name in options.methods:
-            append(TUNED, [tune(name, images, options.seconds[0])])
+            append(TUNED, tune(name, images, options.seconds[0]))
     elif options.command == "fit":
         run(options.methods, options.signals, options.seconds, options.seeds)
     else:
