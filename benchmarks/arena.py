@@ -432,7 +432,7 @@ KEY = ("signal", "seed", "budget_s", "method")
 
 def read(path: Path) -> list[dict[str, str]]:
     """Rows of a CSV; none if there is no such file."""
-    return list(csv.DictReader(path.open())) if path.exists() else []
+    return list(csv.DictReader(path.read_text().splitlines())) if path.exists() else []
 
 
 def append(path: Path, row: dict[str, Any]) -> None:
@@ -464,7 +464,7 @@ def run(names: Sequence[str], signals: Sequence[str], budgets: Sequence[float], 
     }
 
     def write(key: tuple[str, ...], numbers: int, scores: tuple[float, float], **how: Any) -> None:
-        row = dict(zip(KEY, key, strict=True))
+        row: dict[str, Any] = dict(zip(KEY, key, strict=True))
         row |= {"digest": signal.digest, "values": signal.fitted.numel(), "parameters": numbers}
         row |= {"psnr_db": f"{scores[0]:.3f}", "between_db": f"{scores[1]:.3f}"}
         append(RESULTS, row | how | about)
@@ -611,7 +611,8 @@ def main() -> None:
     keep_freed_memory()
     if options.command == "tune":
         images = [signal_of(Path(name).stem, open_image(name).rgb) for name in options.images]
-        for name in options.methods:
+        known = {row["method"] for row in read(TUNED)}
+        for name in (name for name in options.methods if name not in known):
             append(TUNED, tune(name, images, options.seconds[0]))
     elif options.command == "fit":
         run(options.methods, options.signals, options.seconds, options.seeds)
