@@ -388,6 +388,7 @@ def floors(signal: Signal) -> Iterator[tuple[str, Tensor, Tensor]]:
     """Name, fitted pixels and pixels between of what needs no training."""
     size, image = signal.size, signal.fitted
     at = [torch.arange(length) + 0.5 for length in size]
+    yield "mean color", *[image.mean((0, 1)).expand_as(image)] * 2
     for name, kept in (("cosine transform", lowest_cosines), ("interpolation", fewer_pixels)):
         yield name, kept(image, signal.num_numbers), kept(image, signal.num_numbers, *at)
 

@@ -5,7 +5,7 @@ there points of an image.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Never
@@ -21,8 +21,10 @@ from nerf_posenc_app.kinds.kind import Fit, Kind, Problem, digest_of
 from nerf_posenc_app.options import CommonOptions, Open, Range, UsageError, require
 from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.blocks import Evaluation, Passage, Token
+from nerf_posenc_app.values.finding import Doubt
 from nerf_posenc_app.values.measures import Measure, TrainingScore
-from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.names import GUESS, FitName
+from nerf_posenc_app.values.results import Result
 
 TOPICS = "topics"
 """Python's help topics, a text that every Python has; an existing file of this name goes first."""
@@ -49,6 +51,8 @@ _TEST_SHARE = 0.1
 _SCORED, _SHOWN = 1024, 10
 _HEADS = 4
 _CONTEXT = 32
+# Fewer hidden characters say little of an encoding.
+_FEW = 100
 # Target that cross_entropy ignores by default.
 _GIVEN = -100
 
@@ -195,7 +199,32 @@ class SequenceKind(Kind[SequenceConfig]):
 
     def measures(self, config: SequenceConfig) -> Sequence[Measure]:
         """Bits per hidden character, and how many are right."""
-        return (BITS, ACCURACY)
+        return (BITS, replace(ACCURACY, count=len(self._tested(config))))
+
+    def references(self, config: SequenceConfig) -> Mapping[str, Callable[[], Result]]:
+        """A guess by how often each character occurs in training."""
+
+        def compute() -> Result:
+            bits, percent = guessed(self.train, self._tested(config), len(self.alphabet))
+            scores = {BITS.name: bits, ACCURACY.name: percent}
+            return Result(
+                name=FitName(GUESS), seconds=0.0, evaluation=Evaluation(scores), is_reference=True
+            )
+
+        return {GUESS: compute}
+
+    def notes(self, results: Sequence[Result], config: SequenceConfig) -> Iterator[str | Doubt]:
+        """Doubt scores of few hidden characters."""
+        count = len(self._tested(config))
+        for fit in results:
+            if count < _FEW and not fit.is_reference:
+                reason = f"was tested on {count} hidden characters only"
+                yield Doubt(fit.name, reason, "Use a longer text")
+
+    def _tested(self, config: SequenceConfig) -> Tensor:
+        """Hidden characters of the test text that are scored."""
+        _, targets = self._test_windows(config, _SCORED)
+        return targets[targets != _GIVEN]
 
     def build(
         self, name: FitName, config: SequenceConfig, generator: torch.Generator
@@ -287,6 +316,20 @@ class SequenceKind(Kind[SequenceConfig]):
                 mark: Literal["right", "wrong"] = "right" if found == truth else "wrong"
                 tokens.append(Token(names[found], mark, names[truth]))
         return Passage("Hidden characters, filled in", tokens)
+
+
+def guessed(train: Tensor, test: Tensor, size: int) -> tuple[float, float]:
+    """Bits and percent right of guesses by how frequent answers are in training.
+
+    Args:
+        train: answers of the training data, of shape ``(n,)``, from 0 on.
+        test: true answers, of shape ``(m,)``.
+        size: number of different answers.
+    """
+    # One more per class, for answers that do not occur in training.
+    counts = torch.bincount(train, minlength=size).double() + 1
+    bits = -(counts / counts.sum()).log2()[test].mean()
+    return float(bits), 100 * float((test == counts.argmax()).double().mean())
 
 
 def _read(name_or_path: str) -> tuple[str, str, str]:

@@ -38,6 +38,24 @@ def opened(text: str, **options: Any) -> SequenceKind:
     return SequenceKind(SequenceOptions(sequence="text.txt", **options))
 
 
+def test_a_guess_knows_how_often_each_character_occurs() -> None:
+    # Of 3,600 characters to train, three quarters are "a", and of those to test, one half.
+    kind = opened("aaab" * 900 + "ab" * 200, context=16)
+    (guess,) = (compute() for compute in kind.references(resolved(kind)).values())
+    tested = kind._tested(resolved(kind))
+    share = float((tested == 0).double().mean())
+    # One more of each, for characters that do not occur in training.
+    chances = {0: 2701 / 3602, 1: 901 / 3602}
+    bits = -share * math.log2(chances[0]) - (1 - share) * math.log2(chances[1])
+    assert guess.scores[BITS.name] == pytest.approx(bits)
+    assert guess.scores[ACCURACY.name] == pytest.approx(100 * share)
+    assert kind.measures(resolved(kind))[1].count == len(tested)
+
+
+def test_few_hidden_characters_are_no_evidence(metrics: dict[str, Any]) -> None:
+    assert any("hidden characters only" in text for text in metrics["finding"]["qualifications"])
+
+
 @pytest.fixture
 def metrics() -> dict[str, Any]:
     """Metrics of a run in the folder ``run``."""

@@ -1,9 +1,5 @@
 """Base class of most systems."""
 
-import torch
-from jaxtyping import Int
-from torch import Tensor
-
 from nerf_posenc.training import cosine_decay
 
 _FEW = 100
@@ -28,20 +24,6 @@ class BaseSystem:
         if progress < _WARMUP:
             return (progress + 0.01) / (_WARMUP + 0.01)
         return cosine_decay((progress - _WARMUP) / (1 - _WARMUP))
-
-
-def guessed(train: Int[Tensor, " n"], test: Int[Tensor, " m"], size: int) -> tuple[float, float]:
-    """Bits and percent right of guesses by how frequent answers are in training.
-
-    Args:
-        train: answers of the training data, from 0 on.
-        test: true answers.
-        size: number of different answers.
-    """
-    # One more per class, for answers that do not occur in training.
-    counts = torch.bincount(train, minlength=size).double() + 1
-    bits = -(counts / counts.sum()).log2()[test].mean()
-    return float(bits), 100 * float((test == counts.argmax()).double().mean())
 
 
 def few_tested(what: str, *counts: int) -> list[str]:

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
+from nerf_posenc_app.kinds.sequence import guessed
 from nerf_posenc_app.values.blocks import Evaluation, Passage, Token
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_sequences.data.types import Text
@@ -29,7 +30,7 @@ from nerf_posenc_sequences.systems.attention_maps import (
     recording,
     self_attentions,
 )
-from nerf_posenc_sequences.systems.base_system import BaseSystem, guessed
+from nerf_posenc_sequences.systems.base_system import BaseSystem
 
 _CLASS, _SEPARATOR, _MASK, _UNKNOWN = range(4)
 _SPECIALS = ("[CLS]", "[SEP]", "[MASK]", "<unknown>")

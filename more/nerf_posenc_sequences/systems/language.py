@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
+from nerf_posenc_app.kinds.sequence import guessed
 from nerf_posenc_app.values.blocks import Curve, Evaluation, Passage
 from nerf_posenc_sequences.data.types import Text
 from nerf_posenc_sequences.errors import SequenceError
@@ -27,7 +28,7 @@ from nerf_posenc_sequences.systems.attention_maps import (
     recording,
     self_attentions,
 )
-from nerf_posenc_sequences.systems.base_system import BaseSystem, guessed
+from nerf_posenc_sequences.systems.base_system import BaseSystem
 from nerf_posenc_sequences.systems.language_report import (
     ACCURACY,
     BITS,

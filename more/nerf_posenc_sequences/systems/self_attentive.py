@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from nerf_posenc.training import schedules
 from nerf_posenc.training.batches import DrawBatch, ShuffledBatches
 from nerf_posenc.training.optimizers import OptimizerGroup, adam
+from nerf_posenc_app.kinds.sequence import guessed
 from nerf_posenc_app.values.blocks import Evaluation, Passage, Token
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_sequences.data.types import Labeled, LabeledSentences
@@ -23,7 +24,7 @@ from nerf_posenc_sequences.layers.vocabulary import Vocabulary, most_frequent
 from nerf_posenc_sequences.layers.weights import initialize
 from nerf_posenc_sequences.system import SystemDefaults, SystemOptions
 from nerf_posenc_sequences.systems import papers
-from nerf_posenc_sequences.systems.base_system import BaseSystem, few_tested, guessed
+from nerf_posenc_sequences.systems.base_system import BaseSystem, few_tested
 
 _MAX_WORDS = 60
 _MOST_WORDS = 10_000

@@ -8,11 +8,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from nerf_posenc_app.kinds.sequence import guessed
 from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_sequences.data.types import Stories
 from nerf_posenc_sequences.errors import SequenceError
-from nerf_posenc_sequences.systems.base_system import BaseSystem, few_tested, guessed
+from nerf_posenc_sequences.systems.base_system import BaseSystem, few_tested
 from nerf_posenc_sequences.systems.story_batches import (
     StoryInputs,
     StoryTensors,

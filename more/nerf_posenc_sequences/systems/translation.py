@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
+from nerf_posenc_app.kinds.sequence import guessed
 from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_sequences.data.types import Pair, Pairs, Words
 from nerf_posenc_sequences.errors import SequenceError
@@ -25,7 +26,7 @@ from nerf_posenc_sequences.layers.transformer_seq2seq import TransformerSeq2Seq
 from nerf_posenc_sequences.system import SystemDefaults, SystemOptions
 from nerf_posenc_sequences.systems import papers
 from nerf_posenc_sequences.systems.attention_maps import attention_by_offset, recording
-from nerf_posenc_sequences.systems.base_system import BaseSystem, few_tested, guessed
+from nerf_posenc_sequences.systems.base_system import BaseSystem, few_tested
 from nerf_posenc_sequences.systems.pair_batches import (
     PairBatches,
     PairTensors,
