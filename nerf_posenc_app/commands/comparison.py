@@ -189,7 +189,7 @@ def _group_title(run: Metrics, fits: Sequence[Result], known: Sequence[View]) ->
             if o.shape != views[0].original.shape or not torch.equal(o, views[0].original)
         ]
         if len(others) == len(alike) and alike:
-            title += f", other pixels under this name ({len(alike) + 1})"
+            title += f", another image of this name ({len(alike) + 1})"
     of = f" of {run.data.evaluated_on}" if run.data.evaluated_on else ""
     return f"{title}: {run.measures[0].label}{of}"
 

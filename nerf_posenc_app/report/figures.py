@@ -26,9 +26,11 @@ from nerf_posenc_app.values.results import Result
 
 # Size of a panel and of the line above it, in pixels.
 _PANEL_SIDE = 480
-_CAPTION = 26
+_CAPTION = 34
+_FONT_SIZE = 22
 _GAP = 8
 _ROWS = 3
+_FITS_PER_LINE = 3
 
 
 def save_comparison(
@@ -51,7 +53,15 @@ def save_comparison(
         rows.append((chosen[0], detail_crop(chosen[0].original)))
     scale = error_scale([(fit, p.original) for p in chosen for fit in p.fits.values()])
     fits = [result for result in results if result.label in chosen[0].fits]
-    save_grid(path, [_row(panel, crop, fits, results, measure, scale) for panel, crop in rows])
+    lines = [fits[i : i + _FITS_PER_LINE] for i in range(0, len(fits), _FITS_PER_LINE)]
+    save_grid(
+        path,
+        [
+            _row(panel, crop, line, results, measure, scale)
+            for panel, crop in rows
+            for line in lines or [[]]
+        ],
+    )
 
 
 def _row(
@@ -108,6 +118,6 @@ def _captioned(caption: str, image: Tensor) -> np.ndarray:
     enlarged = Image.fromarray(eight_bit(image)).resize(size, Image.Resampling.NEAREST)
     panel = Image.new("RGB", (size[0] + _GAP, size[1] + _CAPTION + _GAP), "white")
     panel.paste(enlarged, (0, _CAPTION))
-    font = ImageFont.load_default(size=15)
+    font = ImageFont.load_default(size=_FONT_SIZE)
     ImageDraw.Draw(panel).text((2, 4), caption, "black", font)
     return np.asarray(panel)

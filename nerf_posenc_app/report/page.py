@@ -185,7 +185,7 @@ def write_page(
         rows=[_row(r, results, measures, about.groups) for r in results],
         fitted="" if about.groups else fitted_line(results, about.run),
         csv=_csv(results, measures, about),
-        images=_images(first, scale, results, measure if len(shown) == 1 else None),
+        images=_images(first, scale, results, measure if len(shown) == 1 else None, sides),
         mu=next((view.mu for r in results for view in r.blocks(View) if view.mu), None),
         opened={"whole": opened[0], "detail": opened[1]},
         tiles=None if tiles is None else tiles.as_json(),
@@ -364,7 +364,11 @@ def _opened(shown: Sequence[Panel]) -> tuple[int, int, int]:
 
 
 def _images(
-    shown: Sequence[Panel], scale: float, results: Sequence[Result], single: Measure | None
+    shown: Sequence[Panel],
+    scale: float,
+    results: Sequence[Result],
+    single: Measure | None,
+    sides: tuple[str, str],
 ) -> list[dict[str, Any]]:
     """All images of the page, each whole one before its part.
 
@@ -373,6 +377,7 @@ def _images(
         scale: largest error of the error maps.
         results: the fits.
         single: first measure of the table, if its scores are those of a single image.
+        sides: what the page shows at the left and at the right of the divider.
     """
     # A fit of several seeds shows the first, and the table has their mean.
     repeated = {result.label for result in results if len(result.evaluation.by_seed) > 1}
@@ -386,7 +391,18 @@ def _images(
         for part in _parts(panel):
             scores = known if len(images) == whole else {}
             images.append(_shown(panel, scale, part, whole, repeated, scores))
+            left, right = (part.image(panel.fits.get(side, panel.original)) for side in sides)
+            images[-1]["divide"] = _middle_of_difference(left, right)
     return images
+
+
+def _middle_of_difference(left: Tensor, right: Tensor) -> int:
+    """Percent of the width at which half of the difference between two images lies to the left."""
+    by_column = (left.cpu() - right.cpu()).abs().nan_to_num(0.0).sum((0, 2)).cumsum(0)
+    column = (
+        int((by_column < by_column[-1] / 2).sum()) if by_column[-1] > 0 else len(by_column) // 2
+    )
+    return round(100 * (column + 0.5) / len(by_column))
 
 
 def _frame(window: Window, original: Tensor) -> list[float]:
@@ -419,8 +435,8 @@ def _shown(
         decibels = scores.get(name, psnr_from_mse(panel.mse(name, part.window)))
         entry = {
             "name": name,
-            "score": f"{score_text(decibels, 1)} dB"
-            + (" by the first seed" if name in repeated else ""),
+            "score": f"{score_text(decibels, 1)} dB",
+            "seed": ", first seed" if name in repeated else "",
             "url": fitted,
             "error": webp_url(color_mapped(error, "magma"), 80),
         }

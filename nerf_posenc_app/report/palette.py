@@ -1,7 +1,7 @@
 """Colors of the fits, the same in figures and on the page."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 # Okabe and Ito's colors, which readers with color blindness can tell apart; then, for comparisons
 # of many fits, darker ones of Tol's muted scheme and of other hues.
@@ -12,7 +12,7 @@ FIGURE = (
 
 # The same hues with enough contrast for text on the page; the last one is the original's.
 PAGE_LIGHT = (
-    *("#0072b2", "#d55e00", "#009e73", "#b0568c", "#b47800", "#2d8fc4", "#555555"),
+    *("#0072b2", "#d55e00", "#009e73", "#b0568c", "#6b4600", "#2d8fc4", "#555555"),
     *("#882255", "#332288", "#7a7a14", "#8c564b", "#00898c"),
     "#888888",
 )
@@ -39,17 +39,25 @@ _SWEPT = 1
 
 
 COLORS = {
-    **{"none": 0, "fourier": 1, "hash": 2, "gaussian": 3},
+    **{"none": 0, "fourier": 1, "hash": 2, "gaussian": 3, "siren": 4, "finer": 5},
     **{"sinusoidal": 1, "learned": 2, "rotary": 3, "alibi": 4},
 }
 """Encodings that have the same color in every run; others take those that are free."""
 
 
-def color_indices(names: Sequence[str]) -> dict[str, int]:
-    """Color index of each fit: the fixed color of its encoding, or the next free one."""
-    chosen = {name: COLORS[name] for name in names if name in COLORS}
+def color_indices(encodings: Mapping[str, str]) -> dict[str, int]:
+    """Color index of each fit: the fixed color of its encoding, or the next free one.
+
+    Args:
+        encodings: name of each fit in its run, by the name on the page. Of several fits of one
+            name, as of two runs, the first has the fixed color.
+    """
+    chosen: dict[str, int] = {}
+    for name, encoding in encodings.items():
+        if encoding in COLORS and COLORS[encoding] not in chosen.values():
+            chosen[name] = COLORS[encoding]
     free = itertools.cycle(i for i in range(NUM_STYLES) if i not in chosen.values())
-    return {name: chosen[name] if name in chosen else next(free) for name in names}
+    return {name: chosen[name] if name in chosen else next(free) for name in encodings}
 
 
 def ramp_index(i: int, count: int) -> int:

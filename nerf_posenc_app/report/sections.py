@@ -110,7 +110,7 @@ def styles(results: Sequence[Result]) -> dict[str, int]:
     named = [(r.label, r.name) for r in results if r.name.swept and r.name.swept[0] != SEED]
     is_one = len({name.encoding for _, name in named}) == 1
     swept = {label: name.swept[1] for label, name in named if is_one and name.swept}
-    chosen = color_indices([result.label for result in results if result.label not in swept])
+    chosen = color_indices({r.label: str(r.name.in_run) for r in results if r.label not in swept})
     values = sorted({*swept.values()})
     return chosen | {
         label: ramp_index(values.index(value), len(values)) for label, value in swept.items()
