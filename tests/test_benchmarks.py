@@ -10,6 +10,8 @@ import torch
 from benchmarks import arena
 from nerf_posenc_app.kinds.image.floors import lowest_cosines
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 OWN = """
 from torch import nn
 

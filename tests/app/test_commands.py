@@ -184,7 +184,7 @@ def mistakes() -> dict[str, tuple[list[str], str]]:
         ),
         "a size beyond memory": (["render", "image", "--size", "99999"], "--size must be 1 to"),
         "a turntable of an image": (["render", "image", "--turntable", "3"], "is for a scene"),
-        "a run of no metrics": (["compare", "."], "a folder of runs"),
+        "a run of no metrics": (["compare", "."], "a folder of runs: give some of"),
         "a file that is no fit": (["export", "bad.json"], "is not a checkpoint"),
         "several images": (["render", "."], "give the folder of one"),
     }

@@ -1,7 +1,6 @@
 """Floors of an image's fits, beside transforms that are computed in another way."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +10,8 @@ from torch import Tensor
 import train_fit
 from nerf_posenc_app.kinds.image.floors import fewer_pixels, lowest_cosines
 from tests.small import SMALL_RUN
+
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 def drawn(height: int, width: int, channels: int = 3) -> Tensor:
@@ -69,4 +70,3 @@ def test_a_run_says_what_its_numbers_are_worth(capsys: pytest.CaptureFixture[str
     for more in (["--held-out"], ["--width", "256"]):
         assert train_fit.main([*options, *more]) == 0
         assert "without training, " not in " ".join(capsys.readouterr().out.split())
-    assert any(Path("runs").iterdir())
