@@ -55,8 +55,8 @@ def test_a_method_is_entered_by_its_file(
             monkeypatch.setattr(sys, "argv", ["arena", *command, *methods, "--seconds", "0.05"])
             arena.main()
     rows = arena.read(Path("arena.csv"))
-    # Two signals, two seeds, two methods once each, and two floors.
-    assert len(rows) == 2 * 2 * 2 + 2 * 2
+    # Two signals, two seeds, two methods once each, and three floors.
+    assert len(rows) == 2 * 2 * 2 + 2 * 3
     assert {row["method"] for row in rows} >= {"own.py:Plain", "cosine transform"}
     tables = arena.tables(rows)
     assert "| Plain | " in tables
