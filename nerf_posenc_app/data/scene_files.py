@@ -34,7 +34,8 @@ def open_scene(
     An existing folder is always preferred.
 
     Args:
-        name_or_path: folder, or the name of a scene that ships with the program.
+        name_or_path: folder, a file of poses in it, or the name of a scene that ships with the
+            program.
         size: longer side of the views in pixels. Files are averaged down to it, never enlarged;
             built-in scenes are rendered at it, at 100 if it is None.
         max_pixels: most pixels of an image file; a larger one is refused before it is decoded.
@@ -54,7 +55,7 @@ def open_scene(
         scene: Scene = made_by(file, "scene", size)
         return scene
     if path.is_file():
-        raise SceneError(f"{path} is a file; give the folder of the scene: {path.parent}")
+        return open_folder(path.parent, path.name, max_pixels=max_pixels, size=size)
     is_image = shipped_file("image", name_or_path) is not None
     raise SceneError(
         f"no scene at {path}; "
@@ -63,8 +64,16 @@ def open_scene(
     )
 
 
-def open_folder(folder: Path, *, max_pixels: int = MAX_PIXELS, size: int | None = None) -> Scene:
+def open_folder(
+    folder: Path, file: str | None = None, *, max_pixels: int = MAX_PIXELS, size: int | None = None
+) -> Scene:
     """Read a folder of posed images, in the format of the files in it.
+
+    Args:
+        folder: the folder.
+        file: the file of poses in it that is read; None for the first that is there.
+        max_pixels: most pixels of an image file.
+        size: longer side of the views in pixels; None for theirs.
 
     Raises:
         SceneError: If the format is unknown, or the files cannot be used.
@@ -75,7 +84,12 @@ def open_folder(folder: Path, *, max_pixels: int = MAX_PIXELS, size: int | None 
         "transforms.json": lambda: read_transforms(folder, "transforms.json"),
         "poses_bounds.npy": lambda: read_llff(folder),
     }
-    present = [name for name in readers if (folder / name).is_file()]
+    if file is not None and file not in readers:
+        known = ", ".join(readers)
+        raise SceneError(f"{folder / file} has no poses: give a folder, or one of {known}")
+    present = sorted(
+        (name for name in readers if (folder / name).is_file()), key=lambda name: name != file
+    )
     if not present and not models:
         parent, more = folder.absolute().parent, ""
         if (folder / "dense/sparse").is_dir():

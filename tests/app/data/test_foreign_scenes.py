@@ -1,6 +1,7 @@
 """Posed scenes as other programs write them: read as they mean it, refused by name, or noted."""
 
 import io
+import itertools
 import json
 import re
 import shutil
@@ -390,6 +391,15 @@ def test_paths_of_another_machine_and_models_without_a_folder_are_found(tmp_path
         file.rename(tmp_path / file.name)
     (tmp_path / "cameras.txt").write_text("\ufeff" + (tmp_path / "cameras.txt").read_text())
     assert len(open_scene(str(tmp_path)).train) == 7
+
+
+def test_the_file_of_poses_that_is_given_is_read(tmp_path: Path) -> None:
+    write_blender(tmp_path)
+    write_views(tmp_path, 8)
+    write_meta(tmp_path)
+    for name, other in itertools.permutations(("transforms.json", "transforms_train.json")):
+        found = said(open_scene(str(tmp_path / name)))
+        assert f"poses are those of {name}; not read: {other}" in found
 
 
 def test_what_is_not_read_is_named(tmp_path: Path) -> None:
