@@ -388,7 +388,8 @@ def floors(signal: Signal) -> Iterator[tuple[str, Tensor, Tensor]]:
     """Name, fitted pixels and pixels between of what needs no training."""
     size, image = signal.size, signal.fitted
     at = [torch.arange(length) + 0.5 for length in size]
-    yield "mean color", *[image.mean((0, 1)).expand_as(image)] * 2
+    mean = image.mean((0, 1)).expand_as(image)
+    yield "mean color", mean, mean
     for name, kept in (("cosine transform", lowest_cosines), ("interpolation", fewer_pixels)):
         yield name, kept(image, signal.num_numbers), kept(image, signal.num_numbers, *at)
 
@@ -496,7 +497,7 @@ def run(names: Sequence[str], signals: Sequence[str], budgets: Sequence[float], 
 def scores_by(rows: Sequence[dict[str, str]], column: str) -> dict[str, dict[str, list[float]]]:
     """Scores of the seeds, by method and signal."""
     found: dict[str, dict[str, list[float]]] = {}
-    for row in rows:
+    for row in sorted(rows, key=lambda row: list(SIGNALS).index(row["signal"])):
         of_method = found.setdefault(row["method"], {})
         of_method.setdefault(row["signal"], []).append(float(row[column]))
     return found
@@ -519,52 +520,53 @@ def ranks(scores: dict[str, dict[str, list[float]]]) -> dict[str, tuple[float, f
 
 
 def tables(record: Sequence[dict[str, str]]) -> str:
-    """The tables of the page, of a record of all signals."""
+    """The tables of the page: all signals together, then each of them at each budget."""
     trained = [row for row in record if row["cpu_s"] != "0"]
-    budgets = sorted({row["budget_s"] for row in trained}, key=float)
-    longest = [row for row in trained if row["budget_s"] == budgets[-1]]
-    fitted, between = (scores_by(longest, column) for column in ("psnr_db", "between_db"))
-    means = {
-        budget: overall(scores_by([r for r in trained if r["budget_s"] == budget], "psnr_db"))
-        for budget in budgets
-    }
-    ranked = ranks(fitted)
-    order = sorted(fitted, key=lambda name: -means[budgets[-1]][name])
-    lines = [
-        "| method | "
-        + " | ".join(f"{b} s" for b in budgets)
-        + " | rank (95%) | between the pixels |"
-        " settings | steps |",
-        "|---|" + "---|" * (len(budgets) + 4),
-    ]
-    for name in order:
-        rank, low, high, is_tied = ranked[name]
-        row = next(r for r in longest if r["method"] == name)
-        steps = statistics.mean(int(r["steps"]) for r in longest if r["method"] == name)
-        mark = "**" if is_tied else ""
-        cells = [f"{mark}{means[b][name]:.2f}{mark}" for b in budgets]
-        cells += [f"{rank:.1f} ({low:.1f} to {high:.1f})", f"{overall(between)[name]:.2f}"]
-        cells += [f"{row['optimizer']} {float(row['lr']):g}, x {float(row['bandwidth']):.3g}"]
-        lines.append(f"| {shown(name)} | " + " | ".join(cells) + f" | {steps:.0f} |")
     untrained = [row for row in record if row["cpu_s"] == "0"]
-    values, gaps = (scores_by(untrained, column) for column in ("psnr_db", "between_db"))
-    for name, value in overall(values).items():
-        empty = " |" * (len(budgets) - 1)
-        lines.append(f"| *{name}* |{empty} {value:.2f} | | {overall(gaps)[name]:.2f} | | |")
-    signals = list(dict.fromkeys(row["signal"] for row in longest))
-    lines += [
-        "",
-        f"Each signal after {budgets[-1]} s, mean and standard deviation of its seeds:",
-        "",
-    ]
-    lines += ["| | " + " | ".join(signals) + " |", "|---|" + "---|" * len(signals)]
+    budgets = sorted({row["budget_s"] for row in trained}, key=float)
+    rows_of = {budget: [r for r in trained if r["budget_s"] == budget] for budget in budgets}
+    fitted = {budget: scores_by(rows, "psnr_db") for budget, rows in rows_of.items()}
+    between = overall(scores_by(rows_of[budgets[-1]], "between_db"))
+    means = {budget: overall(scores) for budget, scores in fitted.items()}
+    ranked = {budget: ranks(scores) for budget, scores in fitted.items()}
+    order = sorted(between, key=lambda name: -means[budgets[-1]][name])
+    floors_fitted = scores_by(untrained, "psnr_db")
+    floors_between = overall(scores_by(untrained, "between_db"))
+
+    heads = [f"{budget} s | rank (95%)" for budget in budgets]
+    lines = row_of("method", *heads, "between the pixels", "settings", "steps")
+    lines.append("|---" * (2 * len(budgets) + 4) + "|")
     for name in order:
-        cells = [spread(fitted[name][signal]) for signal in signals]
-        lines.append(f"| {shown(name)} | " + " | ".join(cells) + " |")
-    for name in values:
-        cells = [f"{values[name][signal][0]:.2f}" for signal in signals]
-        lines.append(f"| *{name}* | " + " | ".join(cells) + " |")
+        cells = []
+        for budget in budgets:
+            rank, low, high, is_tied = ranked[budget][name]
+            mark = "**" if is_tied else ""
+            cells.append(f"{mark}{means[budget][name]:.2f}{mark}")
+            cells.append(f"{rank:.1f} ({low:.1f} to {high:.1f})")
+        longest = [row for row in rows_of[budgets[-1]] if row["method"] == name]
+        how = f"{longest[0]['optimizer']} {float(longest[0]['lr']):g}"
+        how += f", x {float(longest[0]['bandwidth']):.3g}"
+        steps = statistics.mean(int(row["steps"]) for row in longest)
+        lines += row_of(shown(name), *cells, f"{between[name]:.2f}", how, f"{steps:.0f}")
+    for name, mean in overall(floors_fitted).items():
+        cells = [f"{mean:.2f}", ""] * len(budgets)
+        lines += row_of(f"*{name}*", *cells, f"{floors_between[name]:.2f}", "", "")
+    for budget, scores in fitted.items():
+        signals = list(scores[order[0]])
+        seeds = len({row["seed"] for row in rows_of[budget]})
+        several = f"{seeds} seeds, mean and standard deviation" if seeds > 1 else "one seed"
+        lines += ["", f"After {budget} s, {several}:", "", *row_of("", *signals)]
+        lines.append("|---" * (len(signals) + 1) + "|")
+        for name in order:
+            lines += row_of(shown(name), *map(spread, scores[name].values()))
+        for name, by_signal in floors_fitted.items():
+            lines += row_of(f"*{name}*", *map(spread, by_signal.values()))
     return "\n".join(lines)
+
+
+def row_of(*cells: str) -> list[str]:
+    """A row of a table of Markdown."""
+    return [f"| {' | '.join(cells)} |"]
 
 
 def overall(scores: dict[str, dict[str, list[float]]]) -> dict[str, float]:

@@ -28,6 +28,8 @@ _OCTAVES = (
     "For each octave: the PSNR of its error, and the share of its energy that the fit reproduces "
     "(in the first view, if there are several)."
 )
+# Difference of two fits, in dB or percentage points, that another seed may turn around.
+_SEED_SPREAD = 1.0
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _TRAINING = (
     "Scores of the training batches, which are random, so the curves are noisy. With several "
@@ -173,15 +175,28 @@ def training_charts(results: Sequence[Result], training: Measure) -> list[Chart]
 
 
 def sweep_charts(results: Sequence[Result], measures: Sequence[Measure]) -> list[Chart]:
-    """Scores against the option that fits were made with several values of; the best is marked."""
+    """Scores against the option that fits were made with several values of.
+
+    The best is marked if it is ahead by more than seeds differ.
+    """
     first, charts = measures[0], []
     alike = [m for m in measures if m.unit == first.unit != ""]
     sign = 1 if first.higher_is_better else -1
     swept = [(*result.name.swept, result.scores) for result in results if result.name.swept]
     for field in dict.fromkeys(field for field, _, _ in swept):
         fits = [(value, scores) for name, value, scores in swept if name == field]
+        if len(fits) < 2:  # The others were stopped.
+            continue
         option = field.removeprefix("num_")  # As on the command line.
-        best, _ = max(fits, key=lambda fit: sign * fit[1][first.name])
+        fits_by_rank = sorted(fits, key=lambda fit: -sign * fit[1][first.name])
+        (best, highest), (second, next_highest) = fits_by_rank[:2]
+        ahead = abs(highest[first.name] - next_highest[first.name])
+        is_best = ahead >= _SEED_SPREAD
+        found = (
+            f"{option} {best:g} scores best, {ahead:.1f}{first.suffix} ahead of {second:g}"
+            if is_best
+            else f"{option} {best:g} and {second:g} differ by less than seeds may"
+        )
         lines = [
             Line(m.label, [x for x, _ in fits], [scores[m.name] for _, scores in fits], i)
             for i, m in enumerate(alike)
@@ -193,8 +208,9 @@ def sweep_charts(results: Sequence[Result], measures: Sequence[Measure]) -> list
             y_label=first.label,
             lines=lines,
             section="Which value is best",
-            about=f"One fit for each; {option} {best:g} is best for this image and this length.",
-            marks=[Mark(best, f"best: {best:g}")],
+            about=f"One fit for each, from one seed: {found}. Scores of fitted pixels say nothing "
+            "of what lies between them; --held-out measures that.",
+            marks=[Mark(best, f"best: {best:g}")] if is_best else [],
         )
         charts.append(chart)
     return charts

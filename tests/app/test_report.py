@@ -104,6 +104,11 @@ def test_the_best_value_of_an_option_is_marked(higher_is_better: bool, best: flo
     ]
     (chart,) = sweep_charts(results, [measure])
     assert [mark.x for mark in chart.marks] == [best]
+    near = replace(
+        results[0], evaluation=Evaluation({PSNR.name: 29.5 if higher_is_better else 24.5})
+    )
+    (chart,) = sweep_charts([near, *results[1:]], [measure])
+    assert not chart.marks
 
 
 def test_the_error_of_a_panel_is_that_of_its_score() -> None:
