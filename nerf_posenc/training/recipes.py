@@ -163,8 +163,15 @@ NETWORKS: dict[str, NetworkRecipe] = {
     "siren": NetworkRecipe(
         title="SIREN", build=partial(siren, weight_scale=1.5), lrs={"muon": 2e-3, "adam": 1e-3}
     ),
-    "finer": NetworkRecipe(title="FINER", build=finer, lrs={"muon": 2e-3, "adam": 3e-4}),
-    "gauss": NetworkRecipe(title="A network of Gaussian bumps", build=gauss, lrs={"muon": 2e-3}),
+    "finer": NetworkRecipe(
+        title="FINER", build=finer, optimizer="muon", lrs={"muon": 2e-3, "adam": 3e-4}
+    ),
+    "gauss": NetworkRecipe(
+        title="A network of Gaussian bumps",
+        build=partial(gauss, scale=13.0),
+        optimizer="muon",
+        lrs={"muon": 2e-3},
+    ),
     "wire": NetworkRecipe(title="WIRE", build=wire, lrs={"muon": None, "adam": 5e-3}),
     "mfn": NetworkRecipe(
         title="A multiplicative filter network",
