@@ -189,10 +189,10 @@ def _computed(own: OwnEncoding, in_dim: int, points: Tensor) -> tuple[Tensor, in
     generator = torch.Generator().manual_seed(0)
     if own.recipe is None:
         network = get_network(own).build(in_dim, 3, width=8, depth=2, generator=generator)
-        return network(points), 3
+        return network.eval()(points), 3
     description = EncoderDescription(own, in_dim=in_dim, resolution=64, num_bands=2)
     encoder = own.recipe.encoder(description, generator)
-    return encoder(points), encoder.out_dim
+    return encoder.eval()(points), encoder.out_dim
 
 
 def _values(own: OwnEncoding, given: str) -> bytes:
@@ -217,8 +217,8 @@ def _values(own: OwnEncoding, given: str) -> bytes:
                 problems.append("its values are not finite")
             elif not torch.equal(again, values):
                 problems.append(
-                    "it differs each time it is built: draw random constants from "
-                    "torch, or keep them in the file"
+                    "it differs each time it is built and evaluated: draw random constants "
+                    "from torch as it is built, or keep them in the file"
                 )
             else:
                 return bytes(bytes_of(values.detach().cpu().contiguous()))

@@ -13,6 +13,7 @@ from nerf_posenc.fits import ImageFit, load_fit
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.recipes import ENCODINGS
 from nerf_posenc_app import FittedRun, fit
+from tests.signals import require_same_bits, run_with_signal
 
 OWN = """
 import torch
@@ -163,6 +164,31 @@ def test_a_network_of_a_file_is_fitted_on_raw_coordinates(
         assert message in capsys.readouterr().err
     assert train_fit.main(["--scene", "spheres", "--encodings", "mine.py:Tanh"]) == 2
     assert "a scene takes none, fourier, gaussian, hash" in capsys.readouterr().err
+
+
+NOISY = """
+from torch import nn
+
+class Noisy(nn.Sequential):
+    def __init__(self, in_dim, out_dim, width, depth):
+        hidden = nn.Linear(in_dim, width), nn.ReLU(), nn.Dropout(0.2)
+        super().__init__(*hidden, nn.Linear(width, out_dim))
+"""
+
+
+@pytest.mark.usefixtures("own_folder", "no_report")
+def test_dropout_of_a_resumed_network_is_that_of_one_that_was_not_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Path("mine.py").write_text(NOISY)
+    own = ["--encodings", "mine.py:Noisy"]
+    small = ["--size", "12", "--steps", "40", "--video", "0", "--width", "8", "--quiet"]
+    before = torch.get_rng_state()
+    assert run_with_signal(monkeypatch, [*own, *small, "--out", "part"], 2) == 143
+    assert train_fit.main(["--resume", "part", *own, "--quiet"]) == 0
+    assert train_fit.main([*own, *small, "--out", "whole"]) == 0
+    require_same_bits("part", "whole")
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_a_changed_helper_of_an_encoding_is_noticed(
