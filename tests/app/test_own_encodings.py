@@ -323,7 +323,7 @@ class Faulty(torch.nn.Module):
         "assert False",
         "sys.exit(0)",
         "return x[:1]",
-        "raise OSError",
+        "raise type('Mute', (BaseException,), {'__str__': lambda error: 1 / 0})",
     ],
 )
 def test_an_encoding_that_fails_ends_its_own_fit_alone(
@@ -344,3 +344,18 @@ def test_an_encoding_that_fails_ends_its_own_fit_alone(
     # Its steps are saved, and it is tried again; after all steps a single call is left.
     status = train_fit.main(["--resume", "run", "--encodings", "mine.py:Faulty", "--quiet"])
     assert status == (0 if when == 10 else 1)
+
+
+@pytest.mark.usefixtures("own_folder", "no_report")
+def test_a_class_that_changes_the_modes_of_torch_loses_no_fit_before_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    changes = "return torch.set_grad_enabled(False) or x"
+    Path("mine.py").write_text(FAULTY.replace("RAISE", changes).replace("WHEN", "0"))
+    small = ["--size", "12", "--steps", "10", "--width", "8", "--depth", "1", "--video", "0"]
+    with torch.enable_grad():
+        names = ["--encodings", "none", "mine.py:Faulty", "fourier"]
+        assert train_fit.main([*names, *small, "--quiet", "--out", "run"]) == 1
+    assert "error: fourier: RuntimeError: " in capsys.readouterr().err
+    fits = json.loads(Path("run/metrics.json").read_text())["fits"]
+    assert fits[0]["name"] == "none"
