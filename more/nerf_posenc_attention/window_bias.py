@@ -169,7 +169,7 @@ class LogCPBBias(nn.Module):
         coordinates = self.coordinates(window)
         # A bias is no feature: autocast would round it, for the few offsets of a window.
         with without_autocast(coordinates):
-            logits = self.network(coordinates.to(self.network[0].weight.dtype))
+            logits = self.network(coordinates.to(next(self.network.parameters()).dtype))
             biases = 16 * torch.sigmoid(logits)
         return _pair_biases(biases, window)
 
