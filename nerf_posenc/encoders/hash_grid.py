@@ -82,7 +82,7 @@ class _GridEncoder(Encoder):
         self.interpolation = interpolation
         self.bounds = bounds
         self.resolutions = [level.nodes for level in levels]
-        self.rows_per_level = [level.rows for level in levels]
+        self.rows_per_level = [int(level.rows) for level in levels]
         self.table = nn.Parameter(torch.empty(sum(self.rows_per_level), features_per_level))
         self.reset_parameters(generator)
 
