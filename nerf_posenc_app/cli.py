@@ -24,7 +24,7 @@ from nerf_posenc_app.runs.run import Context, resume_command
 from nerf_posenc_app.runs.saved import SaveError
 from nerf_posenc_app.runs.signals import handled_signals
 from nerf_posenc_app.runs.stop import Stop, Stopped
-from nerf_posenc_app.runs.train import is_out_of_memory
+from nerf_posenc_app.runs.train import OUT_OF_MEMORY, is_out_of_memory
 from nerf_posenc_app.terminal import lasting_streams, print_to_stderr, printable, say
 
 # Commands of another program.
@@ -116,8 +116,7 @@ def main(arguments: Sequence[str], experiment: Callable[..., bool]) -> int:
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
-            message = "out of memory; use a smaller --batch-size, --width or --size"
-            status = _fail(message, 1, stop)
+            status = _fail(OUT_OF_MEMORY, 1, stop)
         out.flush()
         if out.error is not None and not isinstance(out.error, BrokenPipeError):
             print_to_stderr(f"{PROGRAM}: error: cannot print: {out.error}")

@@ -31,6 +31,7 @@ from nerf_posenc.training.recipes import (
 from nerf_posenc_app.data.errors import SceneError
 from nerf_posenc_app.data.shipped import module_of
 from nerf_posenc_app.options import CommonOptions, UsageError
+from nerf_posenc_app.terminal import message
 
 _NAMED = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
 
@@ -189,10 +190,10 @@ def _computed(own: OwnEncoding, in_dim: int, points: Tensor) -> tuple[Tensor, in
     generator = torch.Generator().manual_seed(0)
     if own.recipe is None:
         network = get_network(own).build(in_dim, 3, width=8, depth=2, generator=generator)
-        return network(points), 3
+        return network.eval()(points), 3
     description = EncoderDescription(own, in_dim=in_dim, resolution=64, num_bands=2)
     encoder = own.recipe.encoder(description, generator)
-    return encoder(points), encoder.out_dim
+    return encoder.eval()(points), encoder.out_dim
 
 
 def _values(own: OwnEncoding, given: str) -> bytes:
@@ -217,13 +218,15 @@ def _values(own: OwnEncoding, given: str) -> bytes:
                 problems.append("its values are not finite")
             elif not torch.equal(again, values):
                 problems.append(
-                    "it differs each time it is built: draw random constants from "
-                    "torch, or keep them in the file"
+                    "it differs each time it is built and evaluated: draw random constants "
+                    "from torch as it is built, or keep them in the file"
                 )
             else:
                 return bytes(bytes_of(values.detach().cpu().contiguous()))
-        except (Exception, SystemExit) as error:
-            problems.append(f"{type(error).__name__}: {error}")
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            problems.append(f"{type(error).__name__}: {message(error)}")
     failure = "fails at two points in [-1, 1]"
     if own.recipe is None:
         failure += "; a network takes in_dim, out_dim, width, depth"

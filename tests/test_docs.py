@@ -88,6 +88,14 @@ def check_links(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+def test_every_promise_of_security_names_a_test_that_exists() -> None:
+    tests = "".join(file.read_text(encoding="utf-8") for file in ROOT.glob("tests/**/test_*.py"))
+    for promise in (ROOT / "SECURITY.md").read_text(encoding="utf-8").split("\n- ")[1:]:
+        named = re.findall(r"`(test_\w+)`", promise)
+        assert named, promise
+        assert [name for name in named if f"\ndef {name}(" not in tests] == []
+
+
 def test_pages_are_short() -> None:
     check_lengths(PAGES)
 

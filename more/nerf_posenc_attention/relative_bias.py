@@ -387,13 +387,15 @@ class FireBias(nn.Module):
         total = offsets.shape[1]
         # Queries are the last positions, as when decoding from a cache. (num_queries, 1)
         query = torch.arange(total, device=self.c.device)[total - num_queries :, None]
-        threshold = (self.threshold_factor * self.initial_threshold).abs()
-        reach = torch.log1p((self.c * torch.maximum(query, threshold)).abs()) + self._EPS
+        # Half precision would count 256, 256, 258.
+        c = self.c.to(torch.promote_types(self.c.dtype, torch.float32))
+        threshold = (self.threshold_factor.to(c) * self.initial_threshold).abs()
+        reach = torch.log1p((c * torch.maximum(query, threshold)).abs()) + self._EPS
         # (num_queries, num_keys): psi(distance) / psi(max(L, i)), 0 to 1 for keys up to the query.
-        share = torch.log1p((self.c * offsets.abs()).abs()) / reach
+        share = torch.log1p((c * offsets.abs()).abs()) / reach
         # (num_queries, num_keys, 1) -> (num_queries, num_keys, num_heads)
-        with without_autocast(self.c):
-            biases: Tensor = self.network(share[..., None])
+        with without_autocast(c):
+            biases: Tensor = self.network(share[..., None].to(self.c.dtype))
         return biases.movedim(-1, 0)
 
     def extra_repr(self) -> str:

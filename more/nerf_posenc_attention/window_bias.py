@@ -137,7 +137,7 @@ class LogCPBBias(nn.Module):
         draw_linears(self.network, generator)
 
     def coordinates(self, window: Sequence[int]) -> Float[Tensor, "rows columns 2"]:
-        """Log-spaced offsets of a window, ``(2 h - 1, 2 w - 1, 2)``.
+        """Log-spaced offsets of a window, ``(2 h - 1, 2 w - 1, 2)``, in float32 at least.
 
         Args:
             window: height and width in patches, 2 or more each.
@@ -148,9 +148,10 @@ class LogCPBBias(nn.Module):
         if len(window) != 2 or min(window) < 2:
             raise ValueError(f"window must be (height, width) of 2 or more; got {tuple(window)}")
         weight: Tensor = self.network[0].weight  # type: ignore[assignment]
+        dtype = torch.promote_types(weight.dtype, torch.float32)
         scale = self.pretrained_window or window
         axes = [
-            torch.arange(1 - size, size, device=weight.device, dtype=weight.dtype) / (by - 1) * 8
+            torch.arange(1 - size, size, device=weight.device, dtype=dtype) / (by - 1) * 8
             for size, by in zip(window, scale, strict=True)
         ]
         offsets = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1)
@@ -168,7 +169,8 @@ class LogCPBBias(nn.Module):
         coordinates = self.coordinates(window)
         # A bias is no feature: autocast would round it, for the few offsets of a window.
         with without_autocast(coordinates):
-            biases = 16 * torch.sigmoid(self.network(coordinates))
+            logits = self.network(coordinates.to(next(self.network.parameters()).dtype))
+            biases = 16 * torch.sigmoid(logits)
         return _pair_biases(biases, window)
 
     def extra_repr(self) -> str:

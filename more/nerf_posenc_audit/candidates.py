@@ -248,8 +248,9 @@ class CandidateSearch:
         if is_real and not at.values.is_floating_point():
             form += ".float()"
         line = f"{made.code}({bracketed(at.code) if form else at.code}{form})"
-        if at.code == self._table_code(made):
-            line = f"{made.code}.table({self._shape}).flatten(0, -2)"
+        table = own.code.replace(f"{made.code}.positions(", f"{made.code}.table(")
+        if at.code == own.code != table:
+            line = table
         if factor != 1:
             line = f"{factor:.10g} * {line}"
             changes.append(f"a factor of {factor:.6g}")
@@ -319,7 +320,10 @@ class CandidateSearch:
         encoder, shape, plain = made.encoder, self._shape, self._plain
         if shape is not None and isinstance(encoder, GridSinusoidalEncoder):
             # Tables have positions of their own, which depend on the size of the grid.
-            yield Positions(encoder.positions(shape).flatten(0, -2), self._table_code(made)), ""
+            # Backwards as in Ultralytics' RT-DETR, whose tokens go along rows nevertheless.
+            for sizes, words in {shape[::-1]: "columns counted before rows", shape: ""}.items():
+                positions = encoder.positions(sizes).flatten(0, -2)
+                yield Positions(positions, f"{made.code}.positions({sizes}).flatten(0, -2)"), words
             return
         counting = ""
         if shape is not None and isinstance(encoder, RotaryEncoder):
@@ -338,9 +342,6 @@ class CandidateSearch:
                     return
         if plain.axes.shape[1] == encoder.in_dim:
             yield plain, counting
-
-    def _table_code(self, made: _Encoder) -> str:
-        return f"{made.code}.positions({self._shape}).flatten(0, -2)"
 
     # What a preset would have to differ in
 

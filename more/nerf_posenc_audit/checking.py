@@ -4,6 +4,7 @@
 casts, autocast, and the way over the meta device.
 """
 
+import contextlib
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,13 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc import FourierEncoder
+from nerf_posenc import FourierEncoder, GaussianEncoder, contract
 from nerf_posenc.presets.fourier import FOURIER
 from nerf_posenc_attention.rotary import RotaryEncoder
 from nerf_posenc_attention.rotary_config import rope_parameters
 from nerf_posenc_audit.asking import SAME_SCALE
 from nerf_posenc_audit.probe import SINE_FIRST, Measured, NotAskableError, Probe
-from nerf_posenc_audit.search import identify
+from nerf_posenc_audit.search import Match, identify
 from nerf_posenc_audit.series import Series, name_bands, rounding_of, same_bands
 
 NEAR, FAR = 4_095, 131_071
@@ -32,8 +33,10 @@ _SHORT = 512
 # The same for coordinates: in the box, and far outside of it.
 _BOXES = (1, 100)
 _NUM_POINTS = 64
+# Differences that rounding of float32 explains at twice the box, and no other encoding.
+_ROUGH = 1e-2
 
-Against = RotaryEncoder | FourierEncoder | Mapping[str, Any] | str | Path
+Against = RotaryEncoder | FourierEncoder | GaussianEncoder | Mapping[str, Any] | str | Path
 
 # Errors under conditions
 
@@ -201,7 +204,7 @@ def check(
     name, *sizes = against.split() if isinstance(against, str) else ("",)
     if name in FOURIER:
         against = _preset_of_coordinates(name, sizes)
-    if isinstance(against, FourierEncoder):
+    if isinstance(against, FourierEncoder | GaussianEncoder):
         return _check_coordinates(module, against, name or None)
     probe = Probe(module, layer_type=layer_type)
     reach = probe.measure()
@@ -233,28 +236,83 @@ def _preset_of_coordinates(name: str, sizes: Sequence[str]) -> FourierEncoder:
     return FourierEncoder.preset(name, *map(int, sizes))
 
 
-def _check_coordinates(
-    module: Callable[..., Any], encoder: FourierEncoder, name: str | None
-) -> Verdict:
-    """Differences of features of coordinates; with the name of a preset, from its arguments."""
-    generator = torch.Generator().manual_seed(0)
-    points = 2 * torch.rand(_NUM_POINTS, encoder.in_dim, generator=generator) - 1
+def _features(module: Callable[..., Any], points: Tensor) -> Tensor:
     try:
         with torch.no_grad():
             output = module(points)
     except Exception as error:  # Whatever the code of others raises.
         raise NotAskableError(f"{type(error).__name__}: {str(error)[:80]}") from None
     if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != len(points):
-        raise NotAskableError(f"it gives no features (n, width) of points (n, {encoder.in_dim})")
-    exact = encoder(points.double())
+        raise NotAskableError(f"it gives no features (n, width) of points (n, {points.shape[1]})")
+    return output
+
+
+def _merf_contract(x: Tensor) -> Tensor:
+    """MERF's contraction: the largest coordinate as ``contract``, the others divided by it."""
+    size = x.abs().amax(-1, keepdim=True)
+    shrunk = torch.where(x.abs() == size, (2 - 1 / size) * x.sign(), x / size)
+    return torch.where(size > 1, shrunk, x)
+
+
+_SPACES: dict[str, Callable[[Tensor], Tensor]] = {
+    "": lambda x: x,
+    "mip-NeRF 360 does: contract(x)": contract,
+    "Nerfstudio does: contract(x, order=math.inf)": lambda x: contract(x, order=math.inf),
+    "MERF does, which no line here computes": _merf_contract,
+}
+
+
+def _contraction(module: Callable[..., Any], encoder: nn.Module, points: Tensor) -> list[str]:
+    """How a module contracts points outside of the unit box before it encodes them, in words."""
+    with contextlib.suppress(NotAskableError):
+        output = _features(module, points)
+        for words, contracted in _SPACES.items():
+            exact = encoder(contracted(points).double())
+            if output.shape == exact.shape and float((output - exact).abs().max()) < _ROUGH:
+                return [f"it contracts far coordinates as {words}"] if words else []
+    return []
+
+
+def _columns_beside(output: Tensor, exact: Tensor, points: Tensor) -> list[str]:
+    """What stands before and behind the expected columns, in words; none if they are not there."""
+    width = exact.shape[1]
+    for first in range(output.shape[1] - width + 1):
+        if float((output[:, first : first + width] - exact).abs().max()) < _ROUGH:
+            beside = torch.cat([output[:, :first], output[:, first + width :]], dim=1)
+            is_constant = (beside == beside[:1]).all(0)
+            is_raw = (beside[..., None] == points[:, None]).all(0).any(-1)
+            counts = {"constants": is_constant, "coordinates": is_raw & ~is_constant}
+            counts["others"] = ~is_constant & ~is_raw
+            parts = [f"{what} ({int(are.sum())})" for what, are in counts.items() if are.any()]
+            return [f"beside the expected columns, from column {first}, are {', '.join(parts)}"]
+    return []
+
+
+def _check_coordinates(
+    module: Callable[..., Any], encoder: FourierEncoder | GaussianEncoder, name: str | None
+) -> Verdict:
+    """Differences of features of coordinates; with the name of a preset, from its arguments."""
+    generator = torch.Generator().manual_seed(0)
+    points = 2 * torch.rand(_NUM_POINTS, encoder.in_dim, generator=generator) - 1
+    output = _features(module, points)
+    exact = encoder(points.double()).detach()
+    contraction = _contraction(module, encoder, 2 * points)
+    if contraction:
+        return Verdict(tuple(contraction), {})
     found, is_as_wide = [], output.shape == exact.shape
     if not is_as_wide:
         found.append(f"there are {output.shape[1]} columns instead of {exact.shape[1]}")
-    try:
-        best = identify(output, positions=points, expected=name)[0]
-    except ValueError as error:  # Nothing has this width, or there are no numbers to compare.
-        return Verdict(tuple(found or [str(error)]), {})
-    if is_as_wide and float((output - exact).abs().max()) < best.tolerance:
+        beside = _columns_beside(output, exact, points)
+        if beside:
+            return Verdict((*found, *beside), {})
+    best, tolerance = None, Match.tolerance
+    if isinstance(encoder, FourierEncoder):  # A sampled matrix is of no preset.
+        try:
+            best = identify(output, positions=points, expected=name)[0]
+        except ValueError as error:  # Nothing has this width, or there are no numbers to compare.
+            return Verdict(tuple(found or [str(error)]), {})
+        tolerance = best.tolerance
+    if is_as_wide and float((output - exact).abs().max()) < tolerance:
 
         def off(prepared: Callable[..., Any], boxes: int) -> Tensor:
             difference: Tensor = prepared(boxes * points) - encoder((boxes * points).double())
@@ -262,9 +320,9 @@ def _check_coordinates(
 
         return Verdict((), _under_conditions(module, off, _BOXES))
     shares = (one / one.norm() for one in (output, exact))
-    if is_as_wide and float(torch.sub(*shares).abs().max()) < best.tolerance:
+    if is_as_wide and float(torch.sub(*shares).abs().max()) < tolerance:
         found.append(f"features are times {float(output.norm() / exact.norm()):.6g}")
-    if best.is_exact:
+    if best is not None and best.is_exact:
         found += [f"it has {change}" for change in best.changes]
         found.append(f"it computes {best.line}")
     return Verdict(tuple(found or ["it is another encoding"]), {})

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _PRIMES = (1, 2_654_435_761, 805_459_861, 3_674_653_429)
 
 # Nodes of a unit interval that float32 coordinates tell apart.
-_MOST_OCTAVES = 24
+_MOST_NODES = 2**24
 
 Convention = Literal["instant-ngp", "torch-ngp", "nerfstudio"]
 _CONVENTIONS = ("instant-ngp", "torch-ngp", "nerfstudio")
@@ -65,21 +65,25 @@ class _GridEncoder(Encoder):
     def __init__(
         self,
         in_dim: int,
-        rows_per_level: Sequence[int],
+        levels: Sequence[GridLevel],
         features_per_level: int,
         interpolation: Interpolation,
         bounds: tuple[float, float],
         generator: torch.Generator | None,
     ) -> None:
+        require_counts(in_dim=in_dim, features_per_level=features_per_level)
+        if in_dim > len(_PRIMES):
+            raise ValueError(f"in_dim must be 1 to {len(_PRIMES)}; got {in_dim}")
         require_bounds(bounds)
         require_interpolation(interpolation)
-        self.num_levels = len(rows_per_level)
+        self.num_levels = len(levels)
         super().__init__(in_dim, self.num_levels * features_per_level)
         self.features_per_level = features_per_level
         self.interpolation = interpolation
         self.bounds = bounds
-        self.rows_per_level = [int(rows) for rows in rows_per_level]
-        self.table = nn.Parameter(torch.empty(sum(rows_per_level), features_per_level))
+        self.resolutions = [level.nodes for level in levels]
+        self.rows_per_level = [int(level.rows) for level in levels]
+        self.table = nn.Parameter(torch.empty(sum(self.rows_per_level), features_per_level))
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
@@ -156,7 +160,8 @@ class _GridEncoder(Encoder):
         """Show all that changes the numbers."""
         return (
             f"in_dim={self.in_dim}, out_dim={self.out_dim}, rows={self.rows_per_level}, "
-            f"interpolation={self.interpolation!r}, bounds={self.bounds}"
+            f"interpolation={self.interpolation!r}, bounds={self.bounds}, "
+            f"resolutions={self.resolutions}"
         )
 
 
@@ -219,16 +224,6 @@ class HashGridEncoder(_GridEncoder):
         convention: Convention = "instant-ngp",
         generator: torch.Generator | None = None,
     ) -> None:
-        num_levels, growth = _num_levels_and_growth(
-            16 if num_levels is None and resolutions is None else num_levels,
-            base_resolution,
-            growth,
-            max_resolution,
-            resolutions,
-            # Slightly less, so that rounding powers to float32 adds no node to the last level.
-            shrink=1e-6 if convention == "instant-ngp" else 0.0,
-        )
-        _require_sizes(in_dim, features_per_level)
         if log2_table_size is not None and not 0 <= log2_table_size <= 32:
             raise ValueError(f"log2_table_size must be 0 to 32; got {log2_table_size}")
         if convention not in _CONVENTIONS:
@@ -237,18 +232,17 @@ class HashGridEncoder(_GridEncoder):
             raise ValueError("nerfstudio hashes every level; give log2_table_size")
         levels = grid_levels(
             in_dim,
-            num_levels,
+            16 if num_levels is None and resolutions is None else num_levels,
             log2_table_size,
             base_resolution,
             growth,
             convention,
+            max_resolution=max_resolution,
             resolutions=resolutions,
         )
-        rows = [level.rows for level in levels]
-        super().__init__(in_dim, rows, features_per_level, interpolation, bounds, generator)
+        super().__init__(in_dim, levels, features_per_level, interpolation, bounds, generator)
         self.convention = convention
         self.scales = [level.scale for level in levels]
-        self.resolutions = [level.nodes for level in levels]
         self.num_dense = sum(level.nodes**in_dim <= level.rows for level in levels)
         if convention == "nerfstudio":
             self.num_dense = 0
@@ -428,38 +422,29 @@ class HashGridEncoder(_GridEncoder):
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
-        return (
-            f"{super().extra_repr()}, resolutions={self.resolutions}, "
-            f"convention={self.convention!r}"
-        )
+        return f"{super().extra_repr()}, convention={self.convention!r}"
 
 
 def grid_levels(
     in_dim: int,
-    num_levels: int,
+    num_levels: int | None,
     log2_table_size: int | None,
     base_resolution: int,
-    growth: float,
+    growth: float | None = None,
     convention: Convention = "instant-ngp",
     *,
+    max_resolution: int | None = None,
     resolutions: Sequence[int] | None = None,
 ) -> list[GridLevel]:
     """Levels of a hash grid; the arguments are those of `HashGridEncoder`."""
+    sizes = _resolutions(
+        num_levels, base_resolution, growth, max_resolution, resolutions, convention
+    )
     most = math.inf if log2_table_size is None else 1 << log2_table_size
     if convention == "nerfstudio":
-        # Powers in float32, as there: 16 levels from 16 to 1024 have 64 cells in level 5, whose
-        # power in float64 is just below it.
-        exponents = torch.arange(num_levels, dtype=torch.float32, device="cpu")
-        scales = resolutions or (base_resolution * growth**exponents).floor().tolist()
-        return [GridLevel(float(scale), int(scale) + 1, int(most)) for scale in scales]
-    # Powers of two of float32 products, as there: Neuralangelo's grid of 16 levels from 32 to 2048
-    # has 129 nodes in level 5, whose scale is just above 127.
-    step = float(torch.tensor(growth, dtype=torch.float32, device="cpu").double().log2())
-    levels = torch.arange(num_levels, dtype=torch.float32, device="cpu")
-    powers = torch.exp2(
-        (levels * torch.tensor(step, dtype=torch.float32, device="cpu")).double()
-    ).float()
-    scales = [n - 1.0 for n in resolutions or ()] or (powers * base_resolution - 1).tolist()
+        scales = sizes.floor().tolist()
+        return [GridLevel(scale, int(scale) + 1, int(most)) for scale in scales]
+    scales = (sizes - 1).tolist()
     extra = 2 if convention == "torch-ngp" else 1
     nodes = [math.ceil(scale) + extra for scale in scales]
     # Padded to a multiple of 8 rows.
@@ -516,26 +501,17 @@ class DenseGridEncoder(_GridEncoder):
         align_corners: bool = True,
         generator: torch.Generator | None = None,
     ) -> None:
-        num_levels, growth = _num_levels_and_growth(
-            1 if num_levels is None and resolutions is None else num_levels,
-            base_resolution,
-            growth,
-            max_resolution,
-            resolutions,
-        )
-        _require_sizes(in_dim, features_per_level)
-        self.resolutions = [whole(n, "resolutions") for n in resolutions or ()] or [
-            round(int(base_resolution) * growth**level) for level in range(num_levels)
-        ]
-        rows = [nodes**in_dim for nodes in self.resolutions]
-        super().__init__(in_dim, rows, features_per_level, interpolation, bounds, generator)
+        num_levels = 1 if num_levels is None and resolutions is None else num_levels
+        sizes = _resolutions(num_levels, base_resolution, growth, max_resolution, resolutions)
+        levels = [GridLevel(n, round(n), round(n) ** in_dim) for n in sizes.tolist()]
+        super().__init__(in_dim, levels, features_per_level, interpolation, bounds, generator)
         self.align_corners = align_corners
         nodes = torch.tensor(self.resolutions, device="cpu")[:, None]
         self.register_constant("_nodes", nodes)
         # Row of a node: its index along axis i times nodes^i, after the rows of coarser levels.
         powers = torch.arange(in_dim, device="cpu")[:, None, None]
         self.register_constant("_strides", nodes**powers)
-        first = torch.tensor(rows, device="cpu")[:, None]
+        first = torch.tensor(self.rows_per_level, device="cpu")[:, None]
         self.register_constant("_first_row", first.cumsum(0) - first)
 
     def corners(self, x: Float[Tensor, "*batch in_dim"]) -> Corners:
@@ -550,53 +526,71 @@ class DenseGridEncoder(_GridEncoder):
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
-        return (
-            f"{super().extra_repr()}, resolutions={self.resolutions}, "
-            f"align_corners={self.align_corners}"
-        )
+        return f"{super().extra_repr()}, align_corners={self.align_corners}"
 
 
-def _num_levels_and_growth(
+def _resolutions(
     num_levels: int | None,
     base_resolution: int,
     growth: float | None,
     max_resolution: int | None,
     resolutions: Sequence[int] | None,
-    shrink: float = 0.0,
-) -> tuple[int, float]:
-    """Number of levels, and the growth from one to the next that reaches the last resolution."""
-    if (resolutions, growth, max_resolution).count(None) < 2 or None not in (
-        resolutions,
-        num_levels,
-    ):
+    convention: Convention | None = None,
+) -> Tensor:
+    """Nodes per axis of each level before rounding, by the arithmetic of a convention."""
+    is_listed = resolutions is not None and num_levels is not None
+    if (resolutions, growth, max_resolution).count(None) < 2 or is_listed:
         raise ValueError(
             "give growth, max_resolution or resolutions, which also tell num_levels; got "
             f"growth={growth}, max_resolution={max_resolution}, resolutions={resolutions}, "
             f"num_levels={num_levels}"
         )
-    num_levels = len(resolutions or ()) if num_levels is None else num_levels
-    require_counts(num_levels=num_levels)
-    least = min(resolutions or [base_resolution])
-    if least < 2:
-        raise ValueError(f"a level must have a resolution of 2 or more; got {least}")
-    if max_resolution is not None:
-        growth = (max_resolution / base_resolution) ** (1 / max(num_levels - 1, 1)) * (1 - shrink)
-    growth = 2.0 if growth is None else growth
-    if not (math.isfinite(growth) and growth >= 1 - shrink):
-        raise ValueError(
-            f"growth must be 1 or more, and max_resolution base_resolution or more; got {growth}"
-        )
-    octaves = math.log2(base_resolution) + (num_levels - 1) * math.log2(growth)
-    if resolutions is None and octaves > _MOST_OCTAVES:
-        raise ValueError(
-            f"{num_levels} levels from {base_resolution} nodes per axis reach 2**{octaves:.0f}, "
-            f"more than float32 coordinates tell apart; for {num_levels} nodes per axis give "
-            f"base_resolution={num_levels} or max_resolution={num_levels}"
-        )
-    return num_levels, growth
+    num_levels = whole(num_levels if resolutions is None else len(resolutions), "num_levels")
+    require_counts(num_levels=num_levels, base_resolution=base_resolution)
+    if resolutions is not None:
+        listed = [whole(size, "resolutions") for size in resolutions]
+        sizes = torch.tensor(listed, dtype=torch.float64, device="cpu")
+    else:
+        if max_resolution is not None:
+            growth = _growth(num_levels, base_resolution, max_resolution, convention)
+        sizes = base_resolution * _powers(2.0 if growth is None else growth, num_levels, convention)
+    for size in sizes.tolist():
+        if not 2 <= size <= _MOST_NODES:
+            raise ValueError(
+                "a level must have a resolution of 2 or more, and at most the 2**24 nodes that "
+                f"float32 coordinates tell apart; got {size:g} in {len(sizes)} levels. One level "
+                "of N nodes per axis is resolutions=[N]"
+            )
+    return sizes
 
 
-def _require_sizes(in_dim: int, features_per_level: int) -> None:
-    require_counts(features_per_level=features_per_level)
-    if not 1 <= in_dim <= len(_PRIMES):
-        raise ValueError(f"in_dim must be 1 to {len(_PRIMES)}; got {in_dim}")
+def _growth(
+    num_levels: int, base_resolution: int, max_resolution: int, convention: Convention | None
+) -> float:
+    """Growth from one level to the next that ends at a resolution."""
+    if max_resolution < base_resolution or (num_levels == 1 and max_resolution > base_resolution):
+        raise ValueError(
+            "max_resolution must be base_resolution or more, and with one level the same; got "
+            f"base_resolution={base_resolution}, max_resolution={max_resolution}, "
+            f"num_levels={num_levels}"
+        )
+    growth: float = (max_resolution / base_resolution) ** (1 / max(num_levels - 1, 1))
+    # Slightly less, so that rounding powers to float32 adds no node to the last level.
+    return max(1.0, growth * (1 - 1e-6)) if convention == "instant-ngp" else growth
+
+
+def _powers(growth: float, num_levels: int, convention: Convention | None) -> Tensor:
+    """Resolution of each level, relative to the first."""
+    if not (math.isfinite(growth) and growth >= 1):
+        raise ValueError(f"growth must be 1 or more; got {growth}")
+    if convention is None:
+        return growth ** torch.arange(num_levels, dtype=torch.float64, device="cpu")
+    levels = torch.arange(num_levels, dtype=torch.float32, device="cpu")
+    if convention == "nerfstudio":
+        # Powers in float32, as there: 16 levels from 16 to 1024 have 64 cells in level 5, whose
+        # power in float64 is just below it.
+        return growth**levels
+    # Powers of two of float32 products, as there: Neuralangelo's grid of 16 levels from 32 to 2048
+    # has 129 nodes in level 5, whose scale is just above 127.
+    step = torch.tensor(growth, dtype=torch.float32, device="cpu").double().log2().float()
+    return torch.exp2((levels * step).double()).float()

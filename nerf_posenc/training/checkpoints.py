@@ -86,9 +86,11 @@ def load_checkpoint(path: Path, *, with_tensors: bool = True) -> dict[str, Any]:
         OSError: If it cannot be read.
     """
     safetensors = _import_safetensors()
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no checkpoint at {path}")
     damaged = f"{path} is not a checkpoint, or is damaged"
+    if not path.exists():
+        raise FileNotFoundError(f"there is no checkpoint at {path}")
+    if not path.is_file():
+        raise CheckpointError(f"{damaged}: it is no regular file")
     status = path.stat()
     # In units of 512 bytes whatever the file system (POSIX, sys/stat.h); Windows has none.
     if status.st_size > 1024 * getattr(status, "st_blocks", status.st_size) + _MAX_HOLE:

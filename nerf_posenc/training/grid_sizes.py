@@ -53,15 +53,9 @@ def hash_grid(
         features_per_level=_FEATURES,
         log2_table_size=log2_rows,
         base_resolution=base,
-        growth=_growth(base, resolution, num_levels),
+        max_resolution=max(base, resolution),
         generator=generator,
     )
-
-
-def _growth(base: int, max_resolution: int, num_levels: int) -> float:
-    ratio: float = (max_resolution / base) ** (1 / (num_levels - 1))
-    # Slightly less, so that rounding powers to float32 adds no node to the max resolution.
-    return max(1.0, ratio * (1 - 1e-6))
 
 
 def _layout(in_dim: int, resolution: int, num_levels: int, most: int) -> tuple[int, int]:
@@ -84,6 +78,6 @@ def _layout(in_dim: int, resolution: int, num_levels: int, most: int) -> tuple[i
 
 def _num_features(in_dim: int, resolution: int, num_levels: int, base: int, log2_rows: int) -> int:
     """Features of all tables of a grid."""
-    growth = _growth(base, resolution, num_levels)
-    levels = grid_levels(in_dim, num_levels, log2_rows, base, growth)
+    finest = max(base, resolution)
+    levels = grid_levels(in_dim, num_levels, log2_rows, base, max_resolution=finest)
     return _FEATURES * sum(level.rows for level in levels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -138,8 +139,9 @@ def nearness(depths: Sequence[Float[Tensor, "height width"]]) -> list[Tensor]:
 
 def run_file(folder: Path, name: str) -> Path | None:
     """A file of a run folder; None if it is missing, or leads out of the folder."""
-    file = (folder / name).resolve()
-    return file if file.is_relative_to(folder.resolve()) and file.is_file() else None
+    # `Path.resolve` raises at a link to itself.
+    file, root = Path(os.path.realpath(folder / name)), os.path.realpath(folder)
+    return file if file.is_relative_to(root) and file.is_file() else None
 
 
 def read_run_image(folder: Path, name: str) -> Tensor:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 import nerf_posenc
 from nerf_posenc.training.devices import describe
-from nerf_posenc.training.recipes import OwnEncoding
+from nerf_posenc.training.recipes import OwnEncoding, own_encodings
 from nerf_posenc_app.json_values import as_json
 from nerf_posenc_app.kinds.kind import Fit, Kind
 from nerf_posenc_app.options import PROGRAM, CommonConfig, CommonOptions, UsageError, command_words
@@ -127,15 +127,17 @@ class Run:
             name: name of the fit.
         """
         own = name.encoding if isinstance(name.encoding, OwnEncoding) else None
+        # Code that changes the modes of torch fails the fits after it, too.
         is_ours = type(self.kind).__module__.startswith("nerf_posenc")
+        is_ours = is_ours and not own_encodings(each.encoding for each in self.names)
         foreign = own.path if own is not None else None if is_ours else ""
         try:
             yield
         except _TryAgain:
             self._queue.appendleft(name)
-        except (Stopped, SaveError, UsageError):
+        except (KeyboardInterrupt, Stopped, SaveError, UsageError):
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             reason = failure_reason(error, foreign=foreign)
             print_to_stderr(f"{PROGRAM}: error: {name}: {reason}")
             self._missing.append(f"{name} could not be fitted: {printable(reason)}")

@@ -1,6 +1,7 @@
 """One fit: a model trained with a progress bar, snapshots, a file and an early end."""
 
 import contextlib
+import functools
 import math
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,11 +16,12 @@ from nerf_posenc.images import to_eight_bits
 from nerf_posenc.networks import num_parameters
 from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
 from nerf_posenc.training.loop import FitState, TakeStep, Training, captured_step, predictor
+from nerf_posenc.training.recipes import OwnEncoding
 from nerf_posenc_app.kinds.kind import Config, Fit, Kind, Problem
 from nerf_posenc_app.options import CommonConfig
 from nerf_posenc_app.runs.saved import FitFile
 from nerf_posenc_app.runs.stop import Stop
-from nerf_posenc_app.terminal import print_line, progress_bar
+from nerf_posenc_app.terminal import message, print_line, progress_bar
 from nerf_posenc_app.values.measures import Measure, TrainingScore
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Point, Result, Snapshot
@@ -27,6 +29,8 @@ from nerf_posenc_app.values.results import Point, Result, Snapshot
 Watcher = Callable[[str, FitState, Problem], None]
 """Shows a fit in progress, by its name, at every record; no training time."""
 
+OUT_OF_MEMORY = "out of memory; use a smaller --batch-size, --width or --size"
+"""What ends a fit, or a command, that needs more memory than there is."""
 
 # Errors of values that are not those of a fit.
 _FORGED = (ValueError, LookupError, TypeError, AttributeError, RuntimeError, OverflowError)
@@ -41,8 +45,8 @@ def is_out_of_memory(error: Exception) -> bool:
     # On a CPU torch raises a plain RuntimeError.
     return (
         isinstance(error, torch.OutOfMemoryError | MemoryError)
-        or "allocate memory" in str(error)
-        or "DefaultCPUAllocator" in str(error)
+        or "allocate memory" in message(error)
+        or "DefaultCPUAllocator" in message(error)
     )
 
 
@@ -64,16 +68,16 @@ def failure_reason(error: BaseException, *, foreign: str | None = None) -> str:
     if isinstance(error, BuildError):
         return f"the model cannot be built: {error}"
     if isinstance(error, Exception) and is_out_of_memory(error):
-        return "out of memory; use a smaller --batch-size, --width or --size"
+        return OUT_OF_MEMORY
     # By name, since importing these errors takes a second.
     if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
-        return f"{str(error).strip().splitlines()[0]} (leave out --compile)"
+        return f"{message(error).splitlines()[0]} (leave out --compile)"
     if foreign is None:
         raise error
     frames = traceback.extract_tb(error.__traceback__)
     last = next((frame for frame in frames[::-1] if frame.filename == foreign), frames[-1])
     where = f"{Path(last.filename).name}, line {last.lineno}"
-    return f"{type(error).__name__}: {str(error)[:500]} ({where})"
+    return f"{type(error).__name__}: {message(error)[:500]} ({where})"
 
 
 def begin_fit(kind: Kind[Config], name: FitName, config: Config) -> Fit[Config]:
@@ -89,7 +93,7 @@ def begin_fit(kind: Kind[Config], name: FitName, config: Config) -> Fit[Config]:
             own_name, config, torch.Generator().manual_seed(config.seed)
         )
     except (ValueError, TypeError, AssertionError) as error:
-        raise BuildError(f"{type(error).__name__}: {error}") from error
+        raise BuildError(f"{type(error).__name__}: {message(error)}") from error
     problem = kind.problem(model.to(config.device), description, config)
     state = FitState(model, problem.optimizer, config.steps, limit_seconds=config.seconds)
     return Fit(name=name, config=config, model=model, problem=problem, state=state)
@@ -185,6 +189,21 @@ def print_ending(result: Result, measure: Measure, config: CommonConfig) -> None
     print_line(str(result.name), text, quiet=config.quiet)
 
 
+def _seeded(steps: Callable[[], Iterator[int]], config: CommonConfig) -> Iterator[int]:
+    """Numbers of the steps, each with torch's own generator set to a state of its own.
+
+    The user's code may draw from it, as dropout does; a resumed fit then draws the same.
+    """
+    device = torch.device(config.device)
+    gpus = [device.index or 0] if device.type == "cuda" else []
+    generators = [torch.default_generator, *(torch.cuda.default_generators[gpu] for gpu in gpus)]
+    with torch.random.fork_rng(gpus):
+        for step in steps():
+            for generator in generators:
+                generator.manual_seed(config.seed * 1_000_003 + step)
+            yield step
+
+
 class Session:
     """The training of a fit, with its progress bar, average, snapshots and file.
 
@@ -233,7 +252,9 @@ class Session:
             on_record=self._on_record,
             should_stop=lambda: stop.is_requested,
         )
-        self.steps, self.record = loop.steps, loop.record
+        self.record = loop.record
+        is_own = isinstance(fit.name.encoding, OwnEncoding)
+        self.steps = functools.partial(_seeded, loop.steps, config) if is_own else loop.steps
 
     def captured(self, take_step: TakeStep) -> TakeStep:
         """The step as a CUDA graph, if the fit has one; else as it is."""

@@ -57,6 +57,10 @@ def test_links_of_a_run_folder_are_not_followed(tmp_path: Path) -> None:
         (run / name).symlink_to(tmp_path / f"outside {name}")
         command = "compare" if name == "metrics.json" else "render"
         assert train_fit.main([command, str(run)]) == 2
+    run = shutil.copytree("image", tmp_path / "loop")
+    (run / "original.png").unlink()
+    (run / "original.png").symlink_to("original.png")
+    assert train_fit.main(["compare", str(run)]) == 2
 
 
 def test_renders_at_the_same_time_have_their_own_names(monkeypatch: pytest.MonkeyPatch) -> None:

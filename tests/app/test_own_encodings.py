@@ -13,6 +13,7 @@ from nerf_posenc.fits import ImageFit, load_fit
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.recipes import ENCODINGS
 from nerf_posenc_app import FittedRun, fit
+from tests.signals import require_same_bits, run_with_signal
 
 OWN = """
 import torch
@@ -165,6 +166,31 @@ def test_a_network_of_a_file_is_fitted_on_raw_coordinates(
     assert "a scene takes none, fourier, gaussian, hash" in capsys.readouterr().err
 
 
+NOISY = """
+from torch import nn
+
+class Noisy(nn.Sequential):
+    def __init__(self, in_dim, out_dim, width, depth):
+        hidden = nn.Linear(in_dim, width), nn.ReLU(), nn.Dropout(0.2)
+        super().__init__(*hidden, nn.Linear(width, out_dim))
+"""
+
+
+@pytest.mark.usefixtures("own_folder", "no_report")
+def test_dropout_of_a_resumed_network_is_that_of_one_that_was_not_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Path("mine.py").write_text(NOISY)
+    own = ["--encodings", "mine.py:Noisy"]
+    small = ["--size", "12", "--steps", "40", "--video", "0", "--width", "8", "--quiet"]
+    before = torch.get_rng_state()
+    assert run_with_signal(monkeypatch, [*own, *small, "--out", "part"], 2) == 143
+    assert train_fit.main(["--resume", "part", *own, "--quiet"]) == 0
+    assert train_fit.main([*own, *small, "--out", "whole"]) == 0
+    require_same_bits("part", "whole")
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_a_changed_helper_of_an_encoding_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -297,7 +323,7 @@ class Faulty(torch.nn.Module):
         "assert False",
         "sys.exit(0)",
         "return x[:1]",
-        "raise OSError",
+        "raise type('Mute', (BaseException,), {'__str__': lambda error: 1 / 0})",
     ],
 )
 def test_an_encoding_that_fails_ends_its_own_fit_alone(
@@ -318,3 +344,18 @@ def test_an_encoding_that_fails_ends_its_own_fit_alone(
     # Its steps are saved, and it is tried again; after all steps a single call is left.
     status = train_fit.main(["--resume", "run", "--encodings", "mine.py:Faulty", "--quiet"])
     assert status == (0 if when == 10 else 1)
+
+
+@pytest.mark.usefixtures("own_folder", "no_report")
+def test_a_class_that_changes_the_modes_of_torch_loses_no_fit_before_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    changes = "return torch.set_grad_enabled(False) or x"
+    Path("mine.py").write_text(FAULTY.replace("RAISE", changes).replace("WHEN", "0"))
+    small = ["--size", "12", "--steps", "10", "--width", "8", "--depth", "1", "--video", "0"]
+    with torch.enable_grad():
+        names = ["--encodings", "none", "mine.py:Faulty", "fourier"]
+        assert train_fit.main([*names, *small, "--quiet", "--out", "run"]) == 1
+    assert "error: fourier: RuntimeError: " in capsys.readouterr().err
+    fits = json.loads(Path("run/metrics.json").read_text())["fits"]
+    assert fits[0]["name"] == "none"

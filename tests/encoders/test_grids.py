@@ -247,7 +247,7 @@ def test_listed_resolutions_are_those_of_growth(convention: Any) -> None:
 
 @pytest.mark.parametrize("kind", [HashGridEncoder, DenseGridEncoder])
 def test_nodes_given_as_levels_are_named(kind: Any) -> None:
-    with pytest.raises(ValueError, match=r"64 levels .* give base_resolution=64 or max_resol"):
+    with pytest.raises(ValueError, match=r"in 64 levels. One level of N nodes .* resolutions="):
         kind(3, 64)
 
 
@@ -257,12 +257,14 @@ def test_nodes_given_as_levels_are_named(kind: Any) -> None:
     [
         (dict(in_dim=5), "in_dim must be 1 to 4"),
         (dict(num_levels=0), "num_levels must be 1 or more"),
-        (dict(base_resolution=1), "a resolution of 2 or more; got 1"),
+        (dict(base_resolution=1), "a resolution of 2 or more.* got 1 in"),
         (dict(growth=0.5), "growth must be 1 or more"),
         (dict(growth=2.0, max_resolution=64), "give growth, max_resolution or resolutions"),
         (dict(num_levels=2, resolutions=[4, 8]), "give growth, max_resolution or resolutions"),
-        (dict(resolutions=[4, 1]), "a resolution of 2 or more; got 1"),
-        (dict(max_resolution=8), "max_resolution base_resolution or more"),
+        (dict(resolutions=[4, 1]), "a resolution of 2 or more.* got 1 in"),
+        (dict(max_resolution=8), "max_resolution must be base_resolution or more"),
+        (dict(num_levels=1, max_resolution=32), "with one level the same"),
+        (dict(resolutions=[4, 2**24 + 1]), "at most the 2[*][*]24 nodes"),
         (dict(log2_table_size=40), "log2_table_size must be 0 to 32"),
         (dict(convention="mine"), "convention must be"),
         (dict(bounds=(1.0, 1.0)), "bounds must be a lower and a higher"),

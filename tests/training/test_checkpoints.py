@@ -99,6 +99,8 @@ def test_files_of_other_programs_and_versions_are_named(
     path.write_bytes(b"PK\x03\x04 a pickle of torch.save")
     with pytest.raises(CheckpointError, match="not a checkpoint"):
         load_checkpoint(path)
+    with pytest.raises(CheckpointError, match="it is no regular file"):
+        load_checkpoint(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"no checkpoint at .*missing"):
         load_checkpoint(tmp_path / "missing")
 

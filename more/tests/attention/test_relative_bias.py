@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
 from more.tools.library_numbers import arrays
 from nerf_posenc_attention import (
@@ -145,6 +146,19 @@ def test_biases_have_the_values_of_transformers() -> None:
     clipped = ClippedRelativeBias(2, ends=(-4, 3))
     clipped.bias.load_state_dict(audio.bias_values.state_dict())
     assert torch.equal(clipped(10), audio(torch.zeros(1, 10, 2))[0])
+
+
+def test_half_precision_does_not_round_distances() -> None:
+    window = LogCPBBias(2, width=8)
+    expected = window.coordinates((56, 48))
+    assert torch.equal(window.bfloat16().coordinates((56, 48)), expected)
+    assert window((3, 4)).dtype == torch.bfloat16
+    # A network that gives its input, so that what it is given is seen.
+    bias = FireBias(1, width=1, threshold=32.0)
+    for parameter in bias.network.parameters():
+        nn.init.constant_(parameter, float(parameter.ndim == 2))
+    found = bias.bfloat16()(700)
+    torch.testing.assert_close(found.double(), bias.double()(700), atol=1e-6, rtol=2**-8)
 
 
 def test_windows_may_have_unequal_sides() -> None:

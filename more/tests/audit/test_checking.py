@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc import FourierEncoder
+from nerf_posenc import FourierEncoder, GaussianEncoder, contract
 from nerf_posenc_audit import NotAskableError, assert_encoding, check
 from nerf_posenc_audit.__main__ import main
 
@@ -86,6 +86,38 @@ def test_what_takes_no_points_is_an_error() -> None:
         check(nn.Linear(2, 63), against="nerf-pytorch 3 10")
     with pytest.raises(NotAskableError, match="it gives no features"):
         check(lambda x: x.sum(), against="nerf-pytorch 3 10")
+
+
+def merf(x: Tensor) -> Tensor:
+    """Equation 1 of MERF (Reiser et al. 2023), number by number."""
+    rows = []
+    for point in x.tolist():
+        size = max(map(abs, point))
+        far = [(2 - 1 / abs(v)) * v / abs(v) if abs(v) == size else v / size for v in point]
+        rows.append(point if size <= 1 else far)
+    return torch.tensor(rows)
+
+
+def test_contractions_are_named() -> None:
+    right = Embedder()
+    for contracted, words in ((merf, "MERF"), (contract, "mip-NeRF 360")):
+        verdict = check(lambda x, by=contracted: right(by(x)), against="nerf-pytorch 3 10")
+        assert f"it contracts far coordinates as {words} does" in str(verdict)
+
+
+@pytest.mark.parametrize("dim", [2, 5])
+def test_what_stands_beside_random_features_is_named(dim: int) -> None:
+    encoder = GaussianEncoder(dim, 18 * dim, sigma=3.0)
+    assert check(encoder, against=encoder).is_right
+    ones = lambda x: torch.ones(len(x), 1)  # noqa: E731
+    for module, words in (
+        (lambda x: torch.cat([x, encoder(x)], -1), f"from column {dim}, are coordinates ({dim})"),
+        (lambda x: torch.cat([encoder(x), ones(x)], -1), "from column 0, are constants (1)"),
+        (lambda x: torch.cat([ones(x), encoder(x), x.sin()], -1), f"(1), others ({dim})"),
+    ):
+        assert words in check(module, against=encoder).differences[1]
+    other = GaussianEncoder(dim, 18 * dim, sigma=3.0)
+    assert check(other, against=encoder).differences == ("it is another encoding",)
 
 
 @pytest.mark.parametrize("sizes", ["", " 3 10 4", " x"])

@@ -243,6 +243,18 @@ def test_embeddings_of_grids_are_found_from_their_table(name: str) -> None:
     torch.testing.assert_close(found, output, atol=1e-4, rtol=0)
 
 
+def test_a_table_whose_tokens_go_along_columns_is_named() -> None:
+    # Ultralytics' RT-DETR: w and h of the map, "ij", flattened, beside tokens that go along rows.
+    bands = 10_000.0 ** -(torch.arange(8) / 8)
+    w, h = (axis.flatten()[:, None] * bands for axis in torch.meshgrid(
+        torch.arange(9.0), torch.arange(7.0), indexing="ij"))  # fmt: skip
+    table = torch.cat([w.sin(), w.cos(), h.sin(), h.cos()], dim=1)
+    best = identify(table, shape=(7, 9), expected="rt-detr")[0]
+    assert best.is_exact
+    assert best.changes == ("columns counted before rows",)
+    assert best.line.endswith(".table((9, 7)).flatten(0, -2)")
+
+
 def test_embeddings_of_sequences_are_found() -> None:
     best = identify(SinusoidalEncoder(32, split=True).table(64, offset=1), shape=(64,))[0]
     assert best.is_exact
