@@ -248,7 +248,8 @@ def rotary_arguments(
     config, given = _resolved(config, layer_type)
     kind, base, model = given["rope_type"], given["rope_theta"], config.get("model_type", "")
     if "preset" in config:
-        return _of_model(config["preset"], config, given, base)
+        order = {"axis_order": tuple(config["axis_order"])} if "axis_order" in config else {}
+        return _of_model(config["preset"], config, given, base) | order
     head_dim, dim = _columns(config, given)
     if not 0 < head_dim <= _WIDEST or not 0 < dim <= _WIDEST:
         raise ValueError(f"heads of {head_dim} columns, {dim} of them rotated, are not plausible")
@@ -298,6 +299,20 @@ def rope_parameters(
         ValueError: If the layer type is missing or unknown.
     """
     return _resolved(config, layer_type)[1]
+
+
+def image_preset(config: Mapping[str, Any] | str | Path | Any) -> str | None:
+    """Name of the preset that says how the model of a configuration counts its patches.
+
+    Args:
+        config: mapping, path of a ``config.json`` or of the folder with it, or an object with
+            ``to_dict``.
+
+    Returns:
+        The name; None for a language model.
+    """
+    row = _row(read_config(config))
+    return row.get("preset") or ("qwen2-vl-vision" if "image" in row else None)
 
 
 def read_config(config: Mapping[str, Any] | str | Path | Any) -> dict[str, Any]:
@@ -389,6 +404,8 @@ def _row(config: Mapping[str, Any]) -> dict[str, Any]:
             reason = f"{key} is {value}"
     if reason:
         raise ValueError(f"the model does not rotate queries and keys: {reason}")
+    if "refused" in row:
+        raise ValueError(f"the widths of {name!r} are those of all heads: use {row['refused']}")
     if is_image and not {"image", "preset"} & row.keys():
         raise ValueError(f"model_type {name!r} is not known as one of images with a rotation")
     return row
@@ -447,7 +464,12 @@ def _resolved(config: Any, layer_type: str | None) -> tuple[dict[str, Any], dict
 
 def _filled(config: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration with the sizes of its class in place of missing ones, under any name."""
-    own = ("preset", "pairing", "wider")  # No file has them; the table alone says them.
+    own = (
+        "preset",
+        "pairing",
+        "wider",
+        "axis_order",
+    )  # No file has them; the table alone says them.
     filled = {key: value for key, value in config.items() if value is not None and key not in own}
     sizes = {"hidden_size": _WIDTH, "embed_dim": _WIDTH, "num_attention_heads": _NUM_HEADS}
     for key, value in row.items():

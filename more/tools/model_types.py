@@ -51,6 +51,7 @@ _PRESETS = {
     "eomt_dinov3": "dinov3",
     "ernie4_5_vl_moe_text": "ernie4.5-vl-text",
     "gemma4_vision": "gemma4-vision",
+    "inkling2_vision": "rope-vit-axial",
     "kimi_k25_vision": "kimi-k2.5-vision",
     "llama4_vision_model": "llama4-vision",
     "minimax_m3_vl_vision": "minimax-m3-vision",
@@ -64,6 +65,13 @@ _PRESETS = {
 _BY_HAND: dict[str, dict[str, Any]] = {
     "roformer": {"rope_theta": 10_000.0, "pairing": "interleaved"},
     "granitemoehybrid": {"position_embedding_type": "none"},
+    "efficientloftr": {"refused": "RotaryEncoder.preset('efficient-loftr', hidden_size)"},
+    "llama4_vision_model": {
+        **{"hidden_size": 768, "num_attention_heads": 16, "rope_theta": 10_000.0},
+        "preset": "llama4-vision",
+    },
+    # Columns of the image before its rows.
+    "step3p5_vision": {"axis_order": [1, 0]},
     "gptj": {"rope_theta": 10_000.0, "rotary_dim": 64, "pairing": "interleaved"},
     "codegen": {"rope_theta": 10_000.0, "rotary_dim": 64, "pairing": "interleaved"},
     "chatglm": {"rope_theta": 10_000.0, "partial_rotary_factor": 0.5, "pairing": "interleaved"},
@@ -205,7 +213,7 @@ def _row(kind: Any, rotation: Any) -> dict[str, Any] | None:
         row["ignores"].append("qk_rope_head_dim")
         row["head_dim"] = head
         del row["qk_rope_head_dim"]
-    row["is_whole"] = plain == shared
+    row["is_whole"] = plain == shared and rope.get("partial_rotary_factor", 1) == 1
     if (
         row["is_whole"]
         and sized
