@@ -35,6 +35,8 @@ _SHORT = 512
 # The same for coordinates: in the box, and far outside of it.
 _BOXES = (1, 100)
 _NUM_POINTS = 64
+# Relative difference of bands that is no rounding, and one below which they are meant to be equal.
+_SAME_RATIO, _NEAR_SHARE = 1e-5, 1e-2
 # Patches of a grid.
 _PATCHES = 35
 
@@ -425,8 +427,11 @@ def _band_differences(
     if same_bands(bands.sort()[0], exact.sort()[0], slack):
         return ["the pairs are in another order"]
     ratio = float(bands[0] / exact[0])
-    if abs(ratio - 1) > SAME_SCALE and same_bands(bands, exact * ratio, slack):
+    if abs(ratio - 1) > _SAME_RATIO and same_bands(bands, exact * ratio, slack):
         return [f"positions are times {ratio:.6g}"]
+    share = float(((bands - exact).abs() / exact.abs().clamp(min=1e-12)).max())
+    if share < _NEAR_SHARE:
+        return [f"the bands are off by up to {share:.1e} of themselves"]
     return _base_difference(name_bands(bands, slack), name_bands(exact))
 
 

@@ -27,6 +27,8 @@ GRID, EVEN_GRID = (5, 7), (6, 10)
 _TOLERANCE = 1e-4
 # Distance of a reading that nothing is known of.
 _VAGUE = 5
+# Pairs of the widest head that is looked for.
+_WIDEST = 512
 # Names of what modules take.
 HEIGHTS = ("h", "height", "grid_h", "num_patches_h", "H", "rows", "h_patches")
 COLUMNS = ("w", "width", "grid_w", "num_patches_w", "W", "cols", "w_patches")
@@ -73,8 +75,7 @@ def grid_calls(
     Raises:
         NotAskableError: If an argument is not understood.
     """
-    side = _side(module)
-    for sizes in (GRID, EVEN_GRID, *([(side, side)] if side else [])):
+    for sizes in (GRID, EVEN_GRID, *_own_sizes(module)):
         shape = (*(2,) * (num_axes - 2), *sizes)
         plain = grid_positions(shape).flatten(0, -2)
         if hasattr(module, "get_embed"):  # Of timm's classes.
@@ -105,12 +106,15 @@ def grid_calls(
             yield Grid(call, shape, positions)
 
 
-def _side(module: Any) -> int:
-    """Patches along a side of the only grid that a module knows; 0 where it says none."""
+def _own_sizes(module: Any) -> list[tuple[int, ...]]:
+    """Sizes of the only grid that a module knows; none where it says none."""
+    own = getattr(module, "feat_shape", None)
+    if own is not None:
+        return [tuple(own)]
     config = getattr(module, "config", module)
-    sizes = [getattr(config, name, None) for name in ("image_size", "patch_size")]
-    image, patch = (size if isinstance(size, int) else 0 for size in sizes)
-    return image // patch if image and patch and image // patch <= 64 else 0
+    image, patch = (getattr(config, name, None) for name in ("image_size", "patch_size"))
+    is_known = isinstance(image, int) and isinstance(patch, int) and 1 < image // patch <= 64
+    return [(image // patch,) * 2] if is_known else []  # type: ignore[operator]
 
 
 def _choices(
@@ -439,10 +443,24 @@ def identify_grid(output: Any, grid: Grid) -> Match | None:
     Args:
         output: what the module returned.
         grid: how it was called.
+
+    Raises:
+        NotAskableError: If the output has no row for each patch.
     """
     where: dict[str, Any] = {"shape": grid.shape}
     where = where if grid.positions is None else {"positions": grid.positions}
-    for waves in read_waves(output, grid.shape):
+    # One table may be an embedding that is added, as long as it is one that is known.
+    rows = table(output, grid.shape) if isinstance(output, Tensor) else None
+    if rows is not None and not output.is_complex() and rows.shape[1] <= 2 * _WIDEST:
+        match = identify(rows, **where)[0]
+        if match.is_exact and not match.changes:
+            return match
+    readings = read_waves(output, grid.shape)
+    if any(one.values.shape[1] > _WIDEST for one in readings):
+        raise NotAskableError("the output has more columns than a head")
+    if rows is None and not readings:
+        raise NotAskableError("the output has no row for each patch")
+    for waves in readings:
         scale = float(waves.values.abs().mean())
         plain = Waves(waves.values / scale, waves.pairing, waves.form)
         for pairing in (waves.pairing,) if waves.pairing else ("interleaved", "half"):
@@ -450,11 +468,7 @@ def identify_grid(output: Any, grid: Grid) -> Match | None:
             match = identify(after, before=before, **where)[0]
             if match.is_exact:
                 return match
-    rows = table(output[0] if isinstance(output, tuple) else output, grid.shape)
-    if rows is None:
-        return None
-    match = identify(rows, **where)[0]
-    return match if match.is_exact else None
+    return None
 
 
 def _compared_table(

@@ -131,10 +131,8 @@ def _defining(library: str, spec: Any) -> Iterator[tuple[str, list[str]]]:
 def _asked(name: str, made: Any, module: Any) -> Iterator[Row]:
     """Rows of one class, for each type of layers, or of one function."""
     if not inspect.isclass(made):
-        if not re.match(
-            r"_?(apply|rotate|test|update|resize|resample|interpolate|load|_)", made.__name__
-        ):
-            yield from _answered(name, _function(made))
+        if not _NO_TABLE.match(made.__name__):
+            yield from _answered(name, _held(_function(made)))
         return
     if not issubclass(made, nn.Module):
         return
@@ -217,6 +215,19 @@ def _by_configuration(
         except Exception as error:
             reason = error
     raise reason
+
+
+def _held(made: Callable[..., Any]) -> Callable[..., Any]:
+    """The module of positions in the model that a function builds; the function if it is none."""
+    needed = [p for p in inspect.signature(made).parameters.values() if p.default is p.empty]
+    if any(p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in needed):
+        return made
+    try:
+        model = made()
+    except (Exception, SystemExit):
+        return made
+    held = model.modules() if isinstance(model, nn.Module) else ()
+    return next((one for one in held if _CLASS.search(type(one).__name__)), made)
 
 
 def _function(made: Callable[..., Any]) -> Callable[..., Any]:
