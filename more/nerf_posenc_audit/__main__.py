@@ -47,7 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     warnings.simplefilter("ignore")  # Those of the libraries that are asked.
     try:
         command = {"check": _check, "find": _find, "vendor": _vendor}.get(words[0] if words else "")
-        return _library(words) if command is None else command(words[1:])
+        status = _library(words) if command is None else command(words[1:])
+        sys.stdout.flush()
+        return status
     except BrokenPipeError:  # Its reader has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
