@@ -128,8 +128,7 @@ def _rotation(encoder: RotaryEncoder) -> str:
     return f'''
 def rotate(x: Tensor, positions: Tensor) -> Tensor:
     """Rotate queries or keys (*batch, length, {encoder.dim}), in float32 or better."""
-    # Angles have the digits of float64 queries.
-    cosine, sine = pairs(positions.double() if x.dtype == torch.float64 else positions)
+    cosine, sine = pairs(positions)
     {part}
 {turn}
     {back}
