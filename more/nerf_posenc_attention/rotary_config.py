@@ -405,7 +405,7 @@ def _row(config: Mapping[str, Any]) -> dict[str, Any]:
     if reason:
         raise ValueError(f"the model does not rotate queries and keys: {reason}")
     if "refused" in row:
-        raise ValueError(f"the widths of {name!r} are those of all heads: use {row['refused']}")
+        raise ValueError(f"no configuration of {name!r} is read: use {row['refused']}")
     if is_image and not {"image", "preset"} & row.keys():
         raise ValueError(f"model_type {name!r} is not known as one of images with a rotation")
     return row

@@ -66,6 +66,8 @@ _BY_HAND: dict[str, dict[str, Any]] = {
     "roformer": {"rope_theta": 10_000.0, "pairing": "interleaved"},
     "granitemoehybrid": {"position_embedding_type": "none"},
     "efficientloftr": {"refused": "RotaryEncoder.preset('efficient-loftr', hidden_size)"},
+    # The share depends on how the scaling is spelled.
+    "mistral4": {"refused": "RotaryEncoder(64, frequencies=yarn_bands(64, ...))"},
     "llama4_vision_model": {
         **{"hidden_size": 768, "num_attention_heads": 16, "rope_theta": 10_000.0},
         "preset": "llama4-vision",
@@ -208,11 +210,6 @@ def _row(kind: Any, rotation: Any) -> dict[str, Any] | None:
     row["ignores"] = [
         key for key in ("head_dim", "rotary_dim") if _bands(kind, rotation, **{key: 22}) == default
     ]
-    # Mistral 4 keeps the rotated part in its head.
-    if row.get("qk_rope_head_dim", 0) not in (0, 2 * len(next(iter((plain or default).values())))):
-        row["ignores"].append("qk_rope_head_dim")
-        row["head_dim"] = head
-        del row["qk_rope_head_dim"]
     row["is_whole"] = plain == shared and rope.get("partial_rotary_factor", 1) == 1
     if (
         row["is_whole"]
