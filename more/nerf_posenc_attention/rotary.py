@@ -157,8 +157,10 @@ class RotaryEncoder(Rotation):
 
         The spellings of transformers 4 (``rope_theta``, ``rope_scaling``) and 5
         (``rope_parameters``) are read, with every ``rope_type``: default, linear, dynamic, yarn,
-        llama3, longrope, proportional, and axial for images. No configuration says which columns
-        form a pair: the ``model_type`` tells, and halves are paired where it is not known.
+        llama3, longrope, proportional, and axial for images. What a file leaves out is what the
+        class of its ``model_type`` in transformers fills in: base, share of rotated columns, width
+        of a head, types of layers. Of a type that is not known the base must be written, all
+        columns are rotated and halves are paired.
 
         Args:
             config: mapping, path of a ``config.json`` or of the folder with it, or an object with
@@ -170,8 +172,9 @@ class RotaryEncoder(Rotation):
                 depend on it; None is the trained length.
 
         Raises:
-            ValueError: If a key about the rotation is not understood, or one that is needed is
-                missing; the message names it.
+            ValueError: If models of this type do not rotate, a key about the rotation is not
+                understood, is given twice with different values or is no number that can be meant,
+                or one that is needed is missing; the message names it.
 
         Examples:
             >>> config = {"hidden_size": 4096, "num_attention_heads": 32, "rope_theta": 5e5}

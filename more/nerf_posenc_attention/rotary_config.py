@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,11 @@ from nerf_posenc_attention.rope_scaling import (
     yarn_scale,
 )
 
-# Names of one quantity in the configurations of different models, the decisive one first.
+# What the classes of transformers fill in, written by ``python -m more.tools.model_types``.
+_TABLE = Path(__file__).with_name("model_types.json")
 # Widest head that is taken for one: counted before bands of it are made.
 _WIDEST = 1 << 16
+# Names of one quantity in the configurations of different models, the decisive one first.
 _HEAD_DIM = ("head_dim", "attention_head_dim", "kv_channels")
 _WIDTH = ("embed_dim", "hidden_size", "n_embd", "d_model", "dim", "encoder_hidden_size")
 _NUM_HEADS = (
@@ -35,12 +38,23 @@ _NUM_HEADS = (
     "n_head",
     "num_heads",
     "n_heads",
+    "decoder_num_attention_heads",
     "encoder_num_attention_heads",
 )
-_BASE = ("rope_theta", "rotary_emb_base", "rotary_embedding_base", "rope_base", "global_rope_theta")
-_SHARE = ("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_percentage")
-# Base of the sliding layers where transformers 4 keeps it beside the other one.
-_LOCAL_BASE = ("rope_local_base_freq", "local_rope_theta")
+BASE = (
+    *("rope_theta", "rotary_emb_base", "rotary_embedding_base", "rope_base"),
+    # Those of one type of layers.
+    *("global_rope_theta", "rope_local_base_freq", "local_rope_theta", "swa_rope_theta"),
+    "compress_rope_theta",
+)
+SHARE = (
+    "partial_rotary_factor",
+    "rotary_pct",
+    "rope_pct",
+    "rotary_percentage",
+    "rotary_emb_fraction",
+)
+_POSITIONS = ("position_embedding_type", "position_embeddings_type", "positional_embedding_type")
 # Keys about which layers rotate, dropout and sizes of other modules: they change no angle.
 _ELSEWHERE = (
     "rope_parameters",
@@ -48,11 +62,14 @@ _ELSEWHERE = (
     "rotary_dim",
     "rope_interleave",
     "rope_interleaved",
+    "rotary_emb_interleaved",
     "rope_scaling_layers",
 )
 # Parts of a configuration that hold a language model's own.
-_PARTS = ("text_config", "llm_config", "language_config", "thinker_config", "decoder", "encoder")
+PARTS = ("text_config", "llm_config", "language_config", "thinker_config", "decoder", "encoder")
 
+# Names of base and share that a class of transformers reads unless the table says others.
+USUAL = ("rope_theta", "partial_rotary_factor")
 _COMMON = (
     "rope_type",
     "type",
@@ -63,33 +80,11 @@ _COMMON = (
     # Factors of queries by their position: attention has them beside the rotation.
     "llama_4_scaling_beta",
     "max_position_embeddings",
+    # A remark that the weights were trained with the scaling.
+    "finetuned",
 )
 _TRAINED = "original_max_position_embeddings"
 _YARN = frozenset({"beta_fast", "beta_slow", "mscale", "mscale_all_dim"})
-# Neighbors form a pair in these models; in all others columns that are half of the width apart.
-_NEIGHBORS = """
-axk1 axk2 bailing_hybrid codegen cohere cohere2 cohere2_moe deepseek_v2 deepseek_v3 deepseek_v32
-deepseek_v4 dots3_note_text ernie4_5 ernie4_5_moe glm glm4 glm4v_text glm_ocr_text glm_moe_dsa gptj
-helium hy_v4_vl_text kimi_k2 llama4_text longcat_flash mistral_large4_text moonshine
-moonshine_streaming openai_privacy_filter pe_audio_encoder pe_audio_video_encoder
-pe_video_encoder roformer
-"""
-_INTERLEAVED = frozenset(_NEIGHBORS.split())
-# Presets with several axes, by the type of the model.
-_OF_MODEL = {
-    "dinov3_vit": "dinov3",
-    "edgetam_video": "sam2",
-    "eomt_dinov3": "dinov3",
-    "ernie4_5_vl_moe_text": "ernie4.5-vl-text",
-    "gemma4_vision": "gemma4-vision",
-    "kimi_k25_vision": "kimi-k2.5-vision",
-    "llama4_vision_model": "llama4-vision",
-    "minimax_m3_vl_vision": "minimax-m3-vision",
-    "pixtral": "pixtral",
-    "sam2_video": "sam2",
-    "sam3_tracker_video": "sam2",
-    "sam3_vit_model": "sam3",
-}
 
 
 @dataclass(frozen=True)
@@ -122,24 +117,28 @@ class _Series:
         return value
 
     def number(self, key: str) -> float:
-        """A required parameter that is a number, which a config may write without a point."""
-        return float(self.required(key))
+        """A required parameter that is a positive number."""
+        return _number(self.required(key), key)
+
+    def number_or(self, key: str, default: float) -> float:
+        """A parameter that is a number of 0 or more; the default where it is missing or 0."""
+        value = self.parameters.get(key)
+        return _number(value, key) if value else default
 
     @property
     def before_scaling(self) -> int:
         """Length used in training, which YaRN, Llama 3 and LongRoPE need."""
-        found = self.parameters.get(_TRAINED) or self.max_length
-        found = self.trained_length or found
+        found = self.trained_length or self.parameters.get(_TRAINED) or self.max_length
         if found is None:
             raise ValueError(f"the config needs {_TRAINED!r} or 'max_position_embeddings'")
-        return found
+        return _count(found, _TRAINED)
 
     @property
     def factor(self) -> float:
         """Ratio of the longest sequence to the trained length."""
         given = self.parameters.get("factor")
         if given is not None:
-            return float(given)
+            return _number(given, "factor")
         return (self.max_length or self.before_scaling) / self.before_scaling
 
 
@@ -148,9 +147,8 @@ def _linear(series: _Series) -> tuple[Tensor, float]:
 
 
 def _dynamic(series: _Series) -> tuple[Tensor, float]:
-    alpha = series.parameters.get("alpha")
-    if alpha:  # HunYuan: a fixed factor, under the name of the growing one.
-        return ntk_bands(series.dim, factor=float(alpha), base=series.base), 1.0
+    if series.parameters.get("alpha"):  # HunYuan: a fixed factor, by the name of the growing one.
+        return ntk_bands(series.dim, factor=series.number("alpha"), base=series.base), 1.0
     trained = series.max_length or series.before_scaling
     length = max(series.length or trained, trained)
     factor = series.number("factor")
@@ -166,17 +164,16 @@ def _yarn(series: _Series) -> tuple[Tensor, float]:
         factor=factor,
         trained_length=series.before_scaling,
         base=series.base,
-        fast_cycles=float(given.get("beta_fast") or 32),
-        slow_cycles=float(given.get("beta_slow") or 1),
+        fast_cycles=series.number_or("beta_fast", 32.0),
+        slow_cycles=series.number_or("beta_slow", 1.0),
         truncate=given.get("truncate", True),
     )
-    scale = given.get("attention_factor")
-    if scale is None:
-        scale = yarn_scale(factor)
-        over, under = (float(given.get(key) or 0) for key in ("mscale", "mscale_all_dim"))
-        if over and under:
-            scale = yarn_scale(factor, strength=over) / yarn_scale(factor, strength=under)
-    return bands, float(scale)
+    if given.get("attention_factor") is not None:
+        return bands, series.number("attention_factor")
+    over, under = (series.number_or(key, 0.0) for key in ("mscale", "mscale_all_dim"))
+    if over and under:
+        return bands, yarn_scale(factor, strength=over) / yarn_scale(factor, strength=under)
+    return bands, yarn_scale(factor)
 
 
 def _llama3(series: _Series) -> tuple[Tensor, float]:
@@ -193,19 +190,23 @@ def _llama3(series: _Series) -> tuple[Tensor, float]:
 def _longrope(series: _Series) -> tuple[Tensor, float]:
     trained = series.before_scaling
     is_long = series.length is not None and series.length > trained
-    factors = series.required("long_factor" if is_long else "short_factor")
-    scale = series.parameters.get("attention_factor")
-    if scale is None:  # Phi-3.5 MoE has a factor for each list.
-        scale = series.parameters.get("long_mscale" if is_long else "short_mscale")
-    if scale is None:
-        scale = longrope_scale(max(series.factor, 1.0), trained)
-    return longrope_bands(series.dim, factors, base=series.base), float(scale)
+    key = "long_factor" if is_long else "short_factor"
+    factors = series.required(key)
+    if not isinstance(factors, list | tuple):
+        raise ValueError(f"{key} must be a list of numbers; got {factors!r}")
+    factors = [_number(factor, key) for factor in factors]
+    # Phi-3.5 MoE has a scale for each list.
+    keys = ("attention_factor", "long_mscale" if is_long else "short_mscale")
+    given = next((key for key in keys if series.parameters.get(key) is not None), None)
+    own = longrope_scale(max(series.factor, 1.0), trained) if given is None else 1.0
+    scale = own if given is None else series.number(given)
+    return longrope_bands(series.dim, factors, base=series.base), scale
 
 
 def _proportional(series: _Series) -> tuple[Tensor, float]:
-    share = float(series.parameters.get("partial_rotary_factor", 1))
+    share = series.number_or("partial_rotary_factor", 1.0)
     bands = p_rope_bands(series.head_dim, fraction=share, base=series.base)
-    return bands / float(series.parameters.get("factor", 1)), 1.0
+    return bands / series.number_or("factor", 1.0), 1.0
 
 
 # The bands and the factor of cosines and sines of each scaling, and the keys that it reads.
@@ -221,6 +222,8 @@ _SCALINGS: dict[str, tuple[Callable[[_Series], tuple[Tensor, float]], frozenset[
     ),
     "proportional": (_proportional, frozenset({"factor"})),
 }
+# What a class fills in for all types of layers alike.
+_FILLED = ("rope_theta", "partial_rotary_factor", "reads")
 # What older configurations call the same.
 _ALIASES = {"su": "longrope", "mrope": "default", "deepseek_yarn": "yarn"}
 
@@ -242,20 +245,16 @@ def rotary_arguments(
     Raises:
         ValueError: If a key is missing or not understood.
     """
-    config = read_config(config)
-    given = _rope_parameters(config, layer_type)
-    resolved = rope_parameters(config, layer_type=layer_type)
-    kind, base = resolved["rope_type"], resolved["rope_theta"]
-    _require_known(config, given, kind)
-    config |= _layer_overrides(config, layer_type)
-    model = config.get("model_type", "")
-    if model in _OF_MODEL or kind == "axial":
-        # Qwen's order of rows and columns is that of all image encoders that have no row above.
-        return _of_model(_OF_MODEL.get(model, "qwen2-vl-vision"), config, given, base)
+    config, given = _resolved(config, layer_type)
+    kind, base, model = given["rope_type"], given["rope_theta"], config.get("model_type", "")
+    if "preset" in config:
+        order = {"axis_order": tuple(config["axis_order"])} if "axis_order" in config else {}
+        return _of_model(config["preset"], config, given, base) | order
     head_dim, dim = _columns(config, given)
-    if not 0 < head_dim <= _WIDEST or not 0 <= dim <= _WIDEST:
+    if not 0 < head_dim <= _WIDEST or not 0 < dim <= _WIDEST:
         raise ValueError(f"heads of {head_dim} columns, {dim} of them rotated, are not plausible")
-    trained, longest = config.get(_TRAINED), config.get("max_position_embeddings")
+    sizes = (config.get(key) for key in (_TRAINED, "max_position_embeddings"))
+    trained, longest = (None if size is None else _count(size, _TRAINED) for size in sizes)
     series = _Series(given, head_dim, dim, base, trained, longest, length)
     arguments: dict[str, Any] = {"pairing": _pairing(config)}
     if kind == "default" and dim % 2 == 0:
@@ -271,7 +270,14 @@ def rotary_arguments(
     arguments["dim"] = max(head_dim, 2 * num_pairs)
     sections = given.get("mrope_section")
     if sections is not None:
+        if not isinstance(sections, list | tuple) or not all(isinstance(n, int) for n in sections):
+            raise ValueError(f"mrope_section must be a list of whole numbers; got {sections!r}")
         axes = mrope_axes(sections, interleaved=bool(given.get("mrope_interleaved")))
+        if len(axes) != num_pairs:
+            raise ValueError(
+                f"the sections {sections} of mrope_section must add up to {num_pairs}, the number "
+                "of rotated pairs"
+            )
         return arguments | {"num_axes": len(sections), "pair_axes": axes}
     if 2 * num_pairs < arguments["dim"]:
         arguments["axis_dims"] = (2 * num_pairs,)
@@ -292,11 +298,21 @@ def rope_parameters(
     Raises:
         ValueError: If the layer type is missing or unknown.
     """
-    config = read_config(config)
-    given = _rope_parameters(config, layer_type)
-    kind = given.get("rope_type") or given.get("type") or "default"
-    base = float(_first(given, _BASE) or _base(config, layer_type))
-    return {**given, "rope_type": _ALIASES.get(kind, kind), "rope_theta": base}
+    return _resolved(config, layer_type)[1]
+
+
+def image_preset(config: Mapping[str, Any] | str | Path | Any) -> str | None:
+    """Name of the preset that says how the model of a configuration counts its patches.
+
+    Args:
+        config: mapping, path of a ``config.json`` or of the folder with it, or an object with
+            ``to_dict``.
+
+    Returns:
+        The name; None for a language model.
+    """
+    row = _row(read_config(config))
+    return row.get("preset") or ("qwen2-vl-vision" if "image" in row else None)
 
 
 def read_config(config: Mapping[str, Any] | str | Path | Any) -> dict[str, Any]:
@@ -308,11 +324,19 @@ def read_config(config: Mapping[str, Any] | str | Path | Any) -> dict[str, Any]:
 
     Raises:
         TypeError: If it is neither a mapping, a path nor an object with ``to_dict``.
+        ValueError: If there is no such file, or it holds no configuration.
     """
     if isinstance(config, str | Path):
         path = Path(config)
         path = path / "config.json" if path.is_dir() else path
-        config = json.loads(path.read_text(encoding="utf-8"))
+        if not path.is_file():
+            raise ValueError(
+                f"there is no file {str(path)!r}; of a model on a hub, give the path of its "
+                "config.json or transformers' AutoConfig.from_pretrained(name)"
+            )
+        config = json.loads(path.read_text(encoding="utf-8-sig"))
+        if not isinstance(config, dict):
+            raise ValueError(f"{path} must hold an object; it holds a {type(config).__name__}")
     elif hasattr(config, "to_dict"):
         config = config.to_dict()
     if not isinstance(config, Mapping):
@@ -320,35 +344,227 @@ def read_config(config: Mapping[str, Any] | str | Path | Any) -> dict[str, Any]:
             "config must be a dict, a path of a config.json or an object with to_dict(); got "
             f"{type(config).__name__}"
         )
-    if any(_first(config, names) is not None for names in (_HEAD_DIM, _WIDTH, _BASE)):
+    found = [name for name in PARTS if isinstance(config.get(name), Mapping) and config[name]]
+    if not found:
         return dict(config)
-    part = next((config[name] for name in _PARTS if isinstance(config.get(name), Mapping)), None)
-    return dict(config) if part is None else read_config(part)
+    part = dict(config[found[0]])
+    if found == ["decoder", "encoder"] and _about_rotation(part) != _about_rotation(
+        config["encoder"]
+    ):
+        raise ValueError("encoder and decoder differ: give config['encoder'] or config['decoder']")
+    # The type of a part that does not say it is its model's.
+    known = _table()["parts"].get(config.get("model_type"), ("", None))
+    if known[0] == found[0] and known[1]:
+        part.setdefault("model_type", known[1])
+    return read_config(part)
 
 
-def _rope_parameters(config: Mapping[str, Any], layer_type: str | None) -> dict[str, Any]:
-    """Rope parameters of a type of layers, in either spelling; empty if there are none."""
-    given = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    if not isinstance(given, Mapping):
-        raise ValueError(f"the rope parameters must be a mapping; got {given!r}")
-    nested = {key: value for key, value in given.items() if isinstance(value, Mapping)}
-    if not nested:
-        # transformers 4: the scaling is of the full layers, beside a base of the sliding ones.
-        is_local = layer_type == "sliding_attention" and _first(config, _LOCAL_BASE) is not None
-        return {} if is_local else dict(given)
-    types = [key for key, value in given.items() if isinstance(value, Mapping) or value is None]
-    strangers = set(given) - set(types) - {"rope_type", "rope_theta", "partial_rotary_factor"}
-    if strangers:
-        raise ValueError(f"the key {min(strangers)!r} of the rope parameters is not understood")
-    if layer_type is None and len({json.dumps(one, sort_keys=True) for one in nested.values()}) > 1:
-        raise ValueError(f"give layer_type, one of {', '.join(map(repr, nested))}")
-    found = nested.get(next(iter(nested)) if layer_type is None else layer_type)
-    if found is None:
+def _about_rotation(config: Mapping[str, Any]) -> dict[str, Any]:
+    keys = (*_HEAD_DIM, *_WIDTH, *_NUM_HEADS, *BASE, *SHARE, "rope_parameters", "rope_scaling")
+    return {key: config[key] for key in keys if key in config}
+
+
+@functools.cache
+def _table() -> dict[str, Any]:
+    """What is known of model types."""
+    table: dict[str, Any] = json.loads(_TABLE.read_text(encoding="utf-8"))
+    return table
+
+
+def _row(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What the model's class fills in for missing keys; empty for an unknown type.
+
+    Raises:
+        ValueError: If models of this type do not rotate.
+    """
+    name, table = config.get("model_type"), _table()
+    if name in table["parts"]:
+        # One file for the whole model, as of Qwen2-VL, or the part of its images.
+        name = name if "patch_size" in config else table["parts"][name][1]
+    is_image = "patch_size" in config and "vocab_size" not in config
+    ends = ("", "_vision", "_vision_encoder", "_vision_model") if is_image else ("",)
+    rows = [table["rotates"].get(f"{name}{end}") for end in ends]
+    row: dict[str, Any] = next((one for one in rows[::-1] if one), {})
+    reason = ""
+    known = row | {key: value for key, value in config.items() if value is not None}
+    if name in table["others"]:
+        reason = f"models of type {name!r} do not"
+    for key in _POSITIONS:
+        if known.get(key) is not None and not str(known[key]).startswith(("rot", "rope")):
+            reason = f"{key} is {known[key]!r}"
+    attention = known.get("attn_config")
+    for key, value in {
+        "alibi": True,
+        "use_alibi": True,
+        "mla_use_nope": True,
+        "use_rope": False,
+    }.items():
+        inner = attention.get(key) if isinstance(attention, Mapping) else None
+        if value in (known.get(key), inner):
+            reason = f"{key} is {value}"
+    if reason:
+        raise ValueError(f"the model does not rotate queries and keys: {reason}")
+    if "refused" in row:
+        raise ValueError(f"no configuration of {name!r} is read: use {row['refused']}")
+    if is_image and not {"image", "preset"} & row.keys():
+        raise ValueError(f"model_type {name!r} is not known as one of images with a rotation")
+    return row
+
+
+def _resolved(config: Any, layer_type: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A configuration with what its class fills in, and its rope parameters in one spelling."""
+    config = read_config(config)
+    row = _row(config)
+    given, layer = _rope_parameters(config, row, layer_type)
+    kinds = {given[key] for key in ("rope_type", "type") if given.get(key) is not None}
+    if len({_ALIASES.get(kind, kind) for kind in kinds}) > 1:
+        raise ValueError(f"the rope parameters have two types, {', '.join(map(repr, kinds))}")
+    kind = str(given.get("rope_type") or given.get("type") or "default")
+    kind = _ALIASES.get(kind, kind)
+    kind = "axial" if "image" in row and kind == "default" else kind
+    _require_known(config, given, kind)
+    if kind == "axial" and not {"image", "preset"} & row.keys():
         raise ValueError(
-            f"layer_type must be one that is rotated, {', '.join(map(repr, nested))}; "
-            f"got {layer_type!r}"
+            "the order of the axes is the model's: the config needs a known 'model_type'"
         )
-    return dict(found)
+    config = {key: value for key, value in config.items() if key not in row.get("ignores", ())}
+    # Names that the other types of layers read.
+    others = [one for one in (row.get("layers") or {}).values() if one and one is not layer]
+    theirs = {key for one in others for key in one.get("reads", ())} - {*layer.get("reads", ())}
+    names = [key for key in BASE if key not in theirs]
+    read = layer.get("reads", USUAL if row else (*names, *SHARE))
+    spelled = {key: config[key] for key in (*names, *SHARE) if config.get(key) is not None}
+    base, share = (
+        _one_of(
+            {key: value for key, value in spelled.items() if key in keys},
+            [key for key in keys if key in read],
+            given.get(name),
+            layer.get(name, default),
+        )
+        for name, keys, default in ((BASE[0], names, None), (SHARE[0], SHARE, 1.0))
+    )
+    if row.get("is_whole") and share != 1:
+        raise ValueError(
+            f"the share of rotated columns is {share}, but models of type "
+            f"{config.get('model_type')!r} rotate all"
+        )
+    if base is None:
+        raise ValueError(
+            "the config needs 'rope_theta', the base, which nothing is known of for model_type "
+            f"{config.get('model_type')!r}; most often it is 10000"
+        )
+    resolved = {**given, "rope_type": kind, "rope_theta": _number(base, "rope_theta")}
+    resolved["partial_rotary_factor"] = _number(share, "partial_rotary_factor")
+    own = {"head_dim": layer["head_dim"]} if "layers" in row and "head_dim" in layer else {}
+    overrides = dict(_layer_overrides(config, layer_type, own))
+    config = _filled(config, {**row, **own}) | overrides
+    config |= {"preset": "qwen2-vl-vision"} if kind == "axial" and "preset" not in row else {}
+    return config, resolved
+
+
+def _filled(config: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration with the sizes of its class in place of missing ones, under any name."""
+    own = (
+        "preset",
+        "pairing",
+        "wider",
+        "axis_order",
+    )  # No file has them; the table alone says them.
+    filled = {key: value for key, value in config.items() if value is not None and key not in own}
+    sizes = {"hidden_size": _WIDTH, "embed_dim": _WIDTH, "num_attention_heads": _NUM_HEADS}
+    for key, value in row.items():
+        names = sizes.get(key, (key,)) if key != "head_dim" else _HEAD_DIM
+        if not any(name in filled for name in names) or (key in sizes and key == "embed_dim"):
+            filled.setdefault(key, value)
+    return filled
+
+
+def _one_of(values: Mapping[str, Any], read: Sequence[str], inner: Any, default: Any) -> Any:
+    """The value of one quantity that has several names.
+
+    Args:
+        values: what stands beside the rope parameters, by name.
+        read: names that the model's class reads; the others must say the same.
+        inner: what stands in the rope parameters; None if nothing does.
+        default: what the class fills in; None if it is not known.
+    """
+    given = dict(values) if inner is None else {**values, "the rope parameters": inner}
+    known = [key for key in given if key in read or key not in values]
+    found = given[known[0]] if known else default
+    if any(_number(value, key) != found for key, value in given.items()):
+        filled = "" if known else f"; the model's class has {found} and does not read this"
+        raise ValueError(f"values of one quantity differ: {given}{filled}")
+    return found
+
+
+def _number(value: Any, key: str) -> float:
+    """A positive number; a ValueError for anything else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 < value < math.inf:
+        raise ValueError(f"{key!r} must be a positive number; got {value!r}")
+    return float(value)
+
+
+def _count(value: Any, key: str) -> int:
+    """A positive integer, which a config may write with a point."""
+    if _number(value, key) != int(value):
+        raise ValueError(f"{key!r} must be a whole number; got {value!r}")
+    return int(value)
+
+
+def _rope_parameters(
+    config: Mapping[str, Any], row: Mapping[str, Any], layer_type: str | None
+) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """Rope parameters of a type of layers, in either spelling, and what its class fills in."""
+    spelled = [config[key] for key in ("rope_scaling", "rope_parameters") if config.get(key)]
+    if any(not isinstance(one, Mapping) for one in spelled):
+        raise ValueError(f"the rope parameters must be a mapping; got {spelled!r}")
+    if len(spelled) > 1 and any(
+        spelled[1][key] != value for key, value in spelled[0].items() if key in spelled[1]
+    ):
+        raise ValueError(f"rope_scaling and rope_parameters differ: {spelled[0]} and {spelled[1]}")
+    given = {key: value for one in spelled for key, value in one.items()}
+    given = given or row.get("rope_parameters") or {}
+    layers: Mapping[str, Any] = row.get("layers") or {}
+    nested = {key: value for key, value in given.items() if isinstance(value, Mapping)}
+    strangers = set(given) - set(nested) - {"rope_type", "type", "rope_theta"}
+    strangers -= {key for key, value in given.items() if value is None} | {"partial_rotary_factor"}
+    if nested and strangers:
+        raise ValueError(f"the key {min(strangers)!r} of the rope parameters is not understood")
+    known = config.get("layer_types") or ()
+    if not isinstance(known, list | tuple):
+        raise ValueError(f"layer_types must be a list of names; got {known!r}")
+    known = {**nested, **layers} if layers or nested else dict.fromkeys(known)
+    rotated = [name for name in known if (nested.get(name) if nested else layers.get(name, True))]
+    listed = ", ".join(map(repr, rotated))
+    if layer_type is not None and layer_type not in rotated:
+        wanted = (
+            f"one that is rotated, {listed}" if rotated else "left out: all layers rotate alike"
+        )
+        raise ValueError(f"layer_type must be {wanted}; got {layer_type!r}")
+    if nested and row and not layers:
+        raise ValueError(
+            f"models of type {config['model_type']!r} have one rotation for all layers"
+        )
+    if spelled and row.get("is_unscaled"):
+        raise ValueError(f"models of type {config['model_type']!r} ignore a scaling; got {given}")
+    if not layers and not nested:
+        return dict(given), row
+
+    def one(name: str) -> tuple[dict[str, Any], Mapping[str, Any]]:
+        layer = layers.get(name) or {key: row[key] for key in _FILLED if key in row}
+        if nested:
+            return dict(nested[name]), layer
+        is_old = config.get("rope_scaling") and any(layers[one].get("scaled") for one in rotated)
+        if given and not (is_old and "rope_type" in given):
+            raise ValueError(
+                f"the rope parameters need a mapping for each of {listed}, or rope_type"
+            )
+        return (dict(given) if layer.get("scaled") else {}), layer
+
+    if layer_type is None and len({json.dumps(one(name), sort_keys=True) for name in rotated}) > 1:
+        raise ValueError(f"give layer_type, one of {listed}")
+    return one(rotated[0] if layer_type is None else layer_type)
 
 
 def _require_known(config: Mapping[str, Any], given: Mapping[str, Any], kind: str) -> None:
@@ -366,9 +582,10 @@ def _require_known(config: Mapping[str, Any], given: Mapping[str, Any], kind: st
                 f"the key {key!r} of the rope parameters is not understood with rope_type "
                 f"{kind!r}; the values say {value!r}"
             )
-    known = {*_ELSEWHERE, *_BASE, *_SHARE, *_LOCAL_BASE}
+    known = {*_ELSEWHERE, *BASE, *SHARE}
+    config = {key: value for key, value in config.items() if value not in (None, False)}
     for key, value in config.items():
-        if key.startswith(("rope_", "rotary_")) and key not in known and value is not None:
+        if key.startswith(("rope_", "rotary_", "use_dynamic_ntk")) and key not in known:
             raise ValueError(f"the key {key!r} of the config, {value!r}, is not understood")
 
 
@@ -377,15 +594,18 @@ def _first(config: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     return next((config[name] for name in names if config.get(name) is not None), None)
 
 
-def _layer_overrides(config: Mapping[str, Any], layer_type: str | None) -> Mapping[str, Any]:
+def _layer_overrides(
+    config: Mapping[str, Any], layer_type: str | None, own: Mapping[str, Any]
+) -> Mapping[str, Any]:
     """Values of the first layer of a type that has values of its own, as Gemma 4's global ones."""
-    own = config.get("per_layer_config") or {}
+    overrides = config.get("per_layer_config") or {}
     for index, kind in enumerate(config.get("layer_types") or ()):
         # Keys are indices, in some files with a zero in front.
-        found = own.get(f"{index:02d}") or own.get(str(index)) or own.get(index)
+        found = overrides.get(f"{index:02d}") or overrides.get(str(index)) or overrides.get(index)
         if kind == layer_type and found:
             return dict(found)
-    return {}
+    wider = config.get("global_head_dim") if own else None
+    return own if wider is None else {"head_dim": wider}
 
 
 def _head_dim(config: Mapping[str, Any]) -> int:
@@ -396,38 +616,41 @@ def _head_dim(config: Mapping[str, Any]) -> int:
         return int(config["memory_attention_hidden_size"] // (heads * rate))
     own = _first(config, _HEAD_DIM)
     if own is not None:
-        return int(own)
+        return _count(own, "head_dim")
     width, num_heads = _first(config, _WIDTH), _first(config, _NUM_HEADS)
     if width is None or num_heads is None:
         raise ValueError("the config needs 'head_dim', or 'hidden_size' and 'num_attention_heads'")
-    return int(width // num_heads)
-
-
-def _base(config: Mapping[str, Any], layer_type: str | None) -> float:
-    """Base beside the rope parameters, 10,000 where none is given."""
-    local = _first(config, _LOCAL_BASE) if layer_type == "sliding_attention" else None
-    return float(local or _first(config, _BASE) or 10_000.0)
+    # Zamba 2's attention has twice the width of the model.
+    width = _count(width, "hidden_size") * int(config.get("wider", 1))
+    return width // _count(num_heads, "num_attention_heads")
 
 
 def _columns(config: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[int, int]:
     """Width of what the encoder is given, and how many of its columns are rotated."""
     alone = config.get("qk_rope_head_dim")
-    share = given.get("partial_rotary_factor") or _first(config, _SHARE) or 1.0
+    own = config.get("head_dim")
+    if alone is not None and own not in (None, alone) and config.get("model_type") != "deepseek_v4":
+        raise ValueError(
+            f"head_dim is {own} and qk_rope_head_dim {alone}: the rotated part is either"
+        )
+    if alone is not None and given.get("partial_rotary_factor", 1) not in (
+        1,
+        alone / (own or alone),
+    ):
+        raise ValueError("a share of the columns does not go with qk_rope_head_dim")
+    if alone is not None:
+        # The rotated part of a head of MLA stands alone; only DeepSeek V4 keeps it in its head.
+        alone = _count(alone, "qk_rope_head_dim")
+        return (_head_dim(config) if config.get("model_type") == "deepseek_v4" else alone), alone
+    head_dim = _head_dim(config)
     if config.get("rotary_dim"):
-        return _head_dim(config), int(config["rotary_dim"])
-    if alone is None:
-        head_dim = _head_dim(config)
-        return head_dim, int(head_dim * share)
-    # The rotated part of a head of MLA stands alone; only DeepSeek V4 keeps it in its head.
-    if config.get("model_type") == "deepseek_v4":
-        return int(config["head_dim"]), int(alone)
-    return int(alone), int(alone)
+        return head_dim, _count(config["rotary_dim"], "rotary_dim")
+    return head_dim, int(head_dim * given.get("partial_rotary_factor", 1.0))
 
 
 def _pairing(config: Mapping[str, Any]) -> str:
-    if config.get("rope_interleave") or config.get("rope_interleaved"):
-        return "interleaved"
-    return "interleaved" if config.get("model_type") in _INTERLEAVED else "half"
+    own = ("rope_interleave", "rope_interleaved", "rotary_emb_interleaved")
+    return "interleaved" if any(config.get(key) for key in own) else config.get("pairing", "half")
 
 
 def _unscaled(series: _Series) -> tuple[Tensor, float]:

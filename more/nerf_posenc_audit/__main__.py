@@ -9,6 +9,7 @@ class differs from a configuration, or with ``--preset llama3`` from a preset;
 import argparse
 import importlib
 import json
+import os
 import sys
 import textwrap
 import warnings
@@ -28,6 +29,7 @@ from nerf_posenc_audit.catalog.vendor import vendor
 from nerf_posenc_audit.checking import check
 from nerf_posenc_audit.libraries import as_json, as_text, audit, build
 from nerf_posenc_audit.probe import NotAskableError
+from nerf_posenc_audit.rows import printable
 
 _MOST_REMARK = 240
 
@@ -45,9 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     warnings.simplefilter("ignore")  # Those of the libraries that are asked.
     try:
         command = {"check": _check, "find": _find, "vendor": _vendor}.get(words[0] if words else "")
-        return _library(words) if command is None else command(words[1:])
+        status = _library(words) if command is None else command(words[1:])
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # Its reader has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (ImportError, NotAskableError, OSError, TypeError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable(error)}", file=sys.stderr)
         return 2
 
 
@@ -77,13 +84,16 @@ def _check(words: list[str]) -> int:
     module_name, _, name = parsed.name.partition(":")
     if not name:
         raise ValueError(f"give package.module:ClassName; got {parsed.name!r}")
-    module = importlib.import_module(module_name)
-    made = getattr(module, name, None)
-    if made is None:
-        raise ValueError(f"{module_name} has no {name!r}")
-    if isinstance(made, type):
-        made = _built(made, module, parsed.config)
-    verdict = check(made, against=parsed.config or parsed.preset, layer_type=parsed.layer_type)
+    try:
+        module = importlib.import_module(module_name)
+        made = getattr(module, name, None)
+        if made is None:
+            raise ValueError(f"{module_name} has no {name!r}")
+        if isinstance(made, type):
+            made = _built(made, module, parsed.config)
+        verdict = check(made, against=parsed.config or parsed.preset, layer_type=parsed.layer_type)
+    except SystemExit as error:
+        raise NotAskableError(f"{parsed.name} ended the program: nothing was compared") from error
     print(verdict)
     return 0 if verdict.is_right else 1
 

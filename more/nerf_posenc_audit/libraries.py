@@ -10,7 +10,6 @@ import importlib
 import importlib.metadata
 import importlib.util
 import inspect
-import math
 import re
 import types
 import typing
@@ -23,9 +22,10 @@ from torch import Tensor, nn
 
 from nerf_posenc_audit.asking import ask
 from nerf_posenc_audit.checking import CONDITIONS, FAR, NEAR, errors
+from nerf_posenc_audit.grid_asking import COLUMNS, HEIGHTS, evaluated, grid_calls, identify_grid
 from nerf_posenc_audit.mlx_models import audit_models
 from nerf_posenc_audit.probe import NotAskableError
-from nerf_posenc_audit.rows import Row, brief
+from nerf_posenc_audit.rows import Row, brief, printable
 from nerf_posenc_audit.search import identify
 
 _CLASS = re.compile(
@@ -65,11 +65,8 @@ _USUAL |= {"attention_head_dim": 64, "patch_size": 2, "flip_sin_to_cos": True, "
 _USUAL |= {"axes_dim": (16, 24, 24), "axes_dims": (16, 24, 24), "rope_dim": (16, 24, 24)}
 _USUAL |= {"downscale_freq_shift": 0, "image_size": 64, "ndim": 2, "index_dims": 64}
 _COORDINATES = (3, 2, 1, 4)
-# A grid with fewer rows than columns, and names of its sizes.
-_GRID = (5, 7)
-_HEIGHTS, _COLUMNS = ("h", "height", "grid_h"), ("w", "width", "grid_w")
 # Arguments of functions that a probe gives.
-_ASKED = ("end", "seq_len", "length", "max_seq_len", "max_length", *_HEIGHTS, *_COLUMNS)
+_ASKED = ("end", "seq_len", "length", "max_seq_len", "max_length", *HEIGHTS, *COLUMNS)
 
 
 def audit(library: str) -> Iterator[Row]:
@@ -134,16 +131,14 @@ def _defining(library: str, spec: Any) -> Iterator[tuple[str, list[str]]]:
 def _asked(name: str, made: Any, module: Any) -> Iterator[Row]:
     """Rows of one class, for each type of layers, or of one function."""
     if not inspect.isclass(made):
-        if not re.match(
-            r"_?(apply|rotate|test|update|resize|resample|interpolate|load|_)", made.__name__
-        ):
-            yield from _answered(name, _function(made))
+        if not _NO_TABLE.match(made.__name__):
+            yield from _answered(name, _held(_function(made)))
         return
     if not issubclass(made, nn.Module):
         return
     try:
         built = build(made, module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         yield Row(name, f"not built: {brief(error)}", "not built")
         return
     suffix = "_inv_freq"
@@ -222,6 +217,19 @@ def _by_configuration(
     raise reason
 
 
+def _held(made: Callable[..., Any]) -> Callable[..., Any]:
+    """The module of positions in the model that a function builds; the function if it is none."""
+    needed = [p for p in inspect.signature(made).parameters.values() if p.default is p.empty]
+    if any(p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in needed):
+        return made
+    try:
+        model = made()
+    except (Exception, SystemExit):
+        return made
+    held = model.modules() if isinstance(model, nn.Module) else ()
+    return next((one for one in held if _CLASS.search(type(one).__name__)), made)
+
+
 def _function(made: Callable[..., Any]) -> Callable[..., Any]:
     """A function whose sizes have usual values, as one of positions."""
     parameters = inspect.signature(made).parameters.values()
@@ -245,9 +253,9 @@ def _answered(name: str, module: Any, layer_type: str | None = None) -> Iterator
         answer = ask(module, layer_type=layer_type)
     except NotAskableError as error:
         found = _of_grid(name, module) or _of_coordinates(name, module)
-        yield found or Row(name, f"not asked: {error}", "not asked")
+        yield found or Row(name, f"not asked: {printable(error)}", "not asked")
         return
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         yield Row(name, f"not asked: {brief(error)}", "not asked")
         return
     table = {}
@@ -257,32 +265,19 @@ def _answered(name: str, module: Any, layer_type: str | None = None) -> Iterator
 
 
 def _of_grid(name: str, module: Any) -> Row | None:
-    """What a module computes of the cells of a grid; None if it takes none."""
-    called = module.forward if isinstance(module, nn.Module) else module
-    needed = [p for p in inspect.signature(called).parameters.values() if p.default is p.empty]
-    given: dict[str, Any] = {}
-    for name_of in (p.name for p in needed):
-        if name_of in _HEIGHTS or name_of in _COLUMNS:
-            given[name_of] = _GRID[name_of in _COLUMNS]
-        elif name_of == "shape":
-            given[name_of] = torch.Size((1, 64, *_GRID))
-        elif name_of in ("device", "dtype"):
-            given[name_of] = torch.device("cpu") if name_of == "device" else torch.float32
-        elif name_of in _USUAL:
-            given[name_of] = _USUAL[name_of]
-    if len(given) < len(needed) or not {*_HEIGHTS, "shape"} & given.keys():
-        return None
+    """What a module computes of the patches of a grid; None if nothing is found."""
+    fixed = module if isinstance(module, nn.Module) else _function(module)
     try:
-        with torch.no_grad():
-            output = module(**given)
-        output = output[0] if isinstance(output, tuple) else output
-        # (1, columns, rows, columns of the grid) of convolutional models.
-        is_image = output.ndim == 4 and output.shape[-2:] == _GRID
-        table = output.flatten(-2).mT if is_image else output
-        match = identify(table.reshape(math.prod(_GRID), -1), shape=_GRID)[0]
-    except Exception:
-        return None
-    return Row(name, str(match).splitlines()[0], "named") if match.is_exact else None
+        for grid in grid_calls(fixed, is_image=False):
+            try:
+                with evaluated(fixed):
+                    match = identify_grid(grid.call(fixed), grid)
+            except (Exception, SystemExit):
+                continue
+            return None if match is None else Row(name, str(match).splitlines()[0], "named")
+    except NotAskableError:
+        pass
+    return None
 
 
 def _of_coordinates(name: str, module: Any) -> Row | None:

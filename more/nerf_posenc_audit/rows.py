@@ -37,5 +37,15 @@ def brief(error: BaseException) -> str:
     Args:
         error: the error.
     """
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0][:100]}" if text else type(error).__name__
+    text = printable(error)
+    return f"{type(error).__name__}: {text[:100]}" if text else type(error).__name__
+
+
+def printable(error: BaseException) -> str:
+    """First line of an error, without characters that steer a terminal.
+
+    Args:
+        error: the error.
+    """
+    lines = str(error).strip().splitlines()
+    return "".join(one if one.isprintable() else "?" for one in lines[0]) if lines else ""

@@ -33,7 +33,7 @@ SEQUENCES = [
         remark="the library's float32 bands are off in the eighth digit, times 999"),
     Equivalent("diffusers, get_1d_sincos_pos_embed", "SinusoidalEncoder(6, split=True)(x)",
         "encoding/diffusers.1d_sincos"),
-    Equivalent("BERT, GPT-2, OPT: learned positions",
+    Equivalent("BERT: learned positions",
         "LearnedPositionEncoder(512, 768).table(128)"),
     Equivalent("Zipformer, compact relative positions",
         'torch.cat([SinusoidalEncoder(48, frequencies=torch.arange(1.0, 25), phases=("cos", "sin"))'
@@ -96,7 +96,9 @@ ATTENTION = [
     Equivalent("Phi-4 (14B)", 'RotaryEncoder.preset("llama", base=250_000.0)'),
     Equivalent("OLMo 2 (7B)", 'RotaryEncoder.preset("llama", base=500_000.0)'),
     Equivalent("Code Llama (7B)", 'RotaryEncoder.preset("llama", base=1_000_000.0)'),
-    Equivalent("Llama 3.2, 1B and 3B",
+    Equivalent("Llama 3.2 (1B)",
+        'RotaryEncoder.preset("llama3", 64, frequencies=llama3_bands(64, factor=32.0))'),
+    Equivalent("Llama 3.2 (3B)",
         'RotaryEncoder.preset("llama3", frequencies=llama3_bands(128, factor=32.0))'),
     Equivalent("FLUX.3, Flux3PosEmbed as diffusers has it", "RotaryEncoder(128, 4)"),
     Equivalent("Cosmos-Predict2, Cosmos-Predict2.5: rope_scale (1, 3, 3) of Video2World 2B",
@@ -219,7 +221,7 @@ ATTENTION = [
         "encoder.bias.load_state_dict(dict(weight=tab))"),
     Equivalent("ALiBi (Press et al.), MPT", "alibi_bias(num_heads, length)",
         "encoding/x_transformers.alibi_bias", setup="num_heads, length = 2, 3"),
-    Equivalent("BLOOM, Falcon: ALiBi by the keys' positions",
+    Equivalent("BLOOM, Falcon RW: ALiBi by the keys' positions",
         "alibi_slopes(8)[:, None, None] * torch.arange(100)"),
     Equivalent("CROMA: ALiBi of distances in two dimensions",
         "-alibi_slopes(16)[:, None, None] * torch.cdist(*[grid_positions((5, 5)).flatten(0, 1)"

@@ -5,6 +5,7 @@ import functools
 import importlib
 import inspect
 import re
+import unicodedata
 from dataclasses import dataclass
 
 from nerf_posenc.encoders.fourier import FourierEncoder
@@ -53,7 +54,7 @@ _SUBJECT = (
     Found(
         "sinusoidal, positional encoding of the Transformer",
         "SinusoidalEncoder(512).table(100)",
-        also=("positional embedding", "attention is all you need"),
+        also=("positional embedding", "position embedding", "attention is all you need"),
         about="Vaswani et al. 2017: a fixed function of the position.",
     ),
     Found(
@@ -71,7 +72,7 @@ _SUBJECT = (
     Found(
         "rotary positional embedding",
         "RotaryEncoder(128)",
-        also=("RoPE", "positional encoding by rotation"),
+        also=("RoPE", "rotary", "positional encoding by rotation"),
         about="Su et al. 2021: queries and keys rotated by their position.",
     ),
     Found(
@@ -80,6 +81,26 @@ _SUBJECT = (
         about="Sukhbaatar et al. 2015: a learned embedding of a memory's age.",
     ),
 )
+# Names that people type, of models and methods that have the encoding of another row.
+_TYPED = {
+    "mrope; m-rope": 'RotaryEncoder.preset("qwen2-vl-text")',
+    "2d rope; axial rope; vision rope; rope 2d": "RotaryEncoder(64, 2)",
+    "3d rope; video rope": "RotaryEncoder(96, 3)",
+    "position interpolation; linear scaling": (
+        'RotaryEncoder(128, frequencies=geometric_bands(64) / 4, pairing="half")'
+    ),
+    "falcon": 'RotaryEncoder(64, pairing="half")',
+    "pythia": 'RotaryEncoder.preset("gpt-neox")',
+    "ministral": 'RotaryEncoder.from_config("config.json")',
+    "chatglm; chatglm2; chatglm3": "RotaryEncoder(128, axis_dims=(64,))",
+    "deit; openclip": "LearnedPositionEncoder(197, 768).table(197)",
+    "gpt-2; gpt2": "LearnedPositionEncoder(1024, 768).table(1024)",
+    "opt": "LearnedPositionEncoder(2050, 768).table(2048)[2:]",
+    "roberta": "LearnedPositionEncoder(514, 768).table(514)[2:]",
+    "time embedding; timestep embedding": "SinusoidalEncoder.timestep(256)",
+    "gsplat; 3dgs; gaussian splatting": "SphericalHarmonicsEncoder(4)",
+    "ingp; instant neural graphics primitives": "HashGridEncoder(3)",
+}
 
 
 @functools.cache
@@ -110,7 +131,12 @@ def index() -> tuple[Found, ...]:
                 about = inspect.getdoc(value) or ""
                 line = f"from {package} import {name}"
                 classes[name] = Found(name, line, about=about.partition("\n\nArgs:")[0])
-    return (*_SUBJECT, *presets, *lines, *classes.values())
+    typed = [
+        Found(name, line, tuple(also))
+        for names, line in _TYPED.items()
+        for name, *also in (names.split("; "),)
+    ]
+    return (*_SUBJECT, *typed, *presets, *lines, *classes.values())
 
 
 def find_encodings(text: str) -> list[Found]:
@@ -173,7 +199,7 @@ def _models(found: Found) -> list[str]:
 def _ranked(wanted: str) -> list[tuple[int, Found]]:
     """Matches of a text without spaces, with their ranks."""
     # A size, as 7b, tells no model.
-    if not wanted or wanted[0].isdigit():
+    if not wanted or re.fullmatch(r"[\d.]+[bmk]?", wanted):
         return []
     ranked = [(_rank(wanted, found), found) for found in index()]
     return sorted((row for row in ranked if row[0] < _NOT_FOUND), key=lambda row: row[0])
@@ -241,8 +267,9 @@ def _contains(wanted: str, words: list[str], *, whole: bool) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    """Letters and digits of a text, word by word."""
-    return re.findall(r"[a-z0-9]+", text.lower())
+    """Letters, digits and plus signs of a text, word by word, without accents."""
+    plain = unicodedata.normalize("NFKD", text.lower())
+    return re.findall(r"(?:[^\W_]|\+)+", re.sub(r"[\u0300-\u036f]", "", plain))
 
 
 def _line(name: str, row: Preset) -> str:

@@ -60,7 +60,8 @@ def _header(name: str, encoder: AnyEncoder) -> str:
         break_on_hyphens=False,
     )
     return (
-        f"{about}\n\nWritten by nerf_posenc{release}, MIT license. Run this file to test it.\n"
+        f"{about}\n\nWritten by nerf_posenc{release}. Run this file to test it.\n"
+        "Copyright (c) 2026 The nerf_posenc authors, MIT license: keep this line.\n"
         '"""\n\nimport math\n\nimport torch\nfrom torch import Tensor\n'
     )
 
@@ -97,13 +98,13 @@ def pairs(positions: Tensor) -> tuple[Tensor, Tensor]:
 def _rotation(encoder: RotaryEncoder) -> str:
     """The function that rotates queries or keys."""
     width, rest = encoder.rotary_dim, encoder.dim - encoder.rotary_dim
-    part = "wide = x.float()"
+    part = "wide = x.to(torch.promote_types(x.dtype, torch.float32))"
     back = "return rotated.to(x.dtype)"
     if rest and encoder.trailing:
-        part = f"rest, wide = x.float().split([{rest}, {width}], -1)"
+        part += f"\n    rest, wide = wide.split([{rest}, {width}], -1)"
         back = "return torch.cat([rest, rotated], -1).to(x.dtype)"
     elif rest:
-        part = f"wide, rest = x.float().split([{width}, {rest}], -1)"
+        part += f"\n    wide, rest = wide.split([{width}, {rest}], -1)"
         back = "return torch.cat([rotated, rest], -1).to(x.dtype)"
     if encoder.pairing == "interleaved":
         turn = """    # Columns 2i and 2i + 1 are one complex number.
@@ -263,7 +264,7 @@ def _positions(encoder: GridSinusoidalEncoder) -> str:
     body = "\n        ".join(lines)
     return f'''
 
-def table(*shape: int) -> Tensor:
+def table(shape: tuple[int, ...]) -> Tensor:
     """Embeddings of all cells of a grid, rows first, as the model counts them."""
     axes = []
     for axis, size in enumerate(shape):

@@ -39,6 +39,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     },
     "deepseek": {
         "qk_rope_head_dim": 64,
+        "rope_theta": 10_000,
         "rope_scaling": {
             "type": "yarn",
             "factor": 40,
@@ -48,14 +49,19 @@ CONFIGS: dict[str, dict[str, Any]] = {
         },
     },
     "gemma3": {"head_dim": 256, "rope_theta": 1e6, "rope_scaling": {"type": "linear", "factor": 8}},
-    "gpt-neox": {"hidden_size": 768, "num_attention_heads": 8, "rotary_pct": 0.25},
+    "gpt-neox": {"model_type": "gpt_neox", "hidden_size": 768, "num_attention_heads": 8},
     "phi3 long": SIZES
     | {
+        "rope_theta": 10_000.0,
         "original_max_position_embeddings": 4096,
         "rope_scaling": {"type": "longrope", "short_factor": FACTORS, "long_factor": FACTORS},
     },
     "llama 2, longer": SIZES
-    | {"max_position_embeddings": 4096, "rope_scaling": {"type": "dynamic", "factor": 2.0}},
+    | {
+        "model_type": "llama",
+        "max_position_embeddings": 4096,
+        "rope_scaling": {"type": "dynamic", "factor": 2.0},
+    },
     "mistral": SIZES | {"rope_theta": 1e6},
 }
 
@@ -249,7 +255,7 @@ def test_casts_are_measured() -> None:
             wave = torch.polar(torch.ones(1), position_ids[..., None].float() * self.bands.float())
             return wave.real.to(x.dtype), wave.imag.to(x.dtype)
 
-    verdict = check(Cast(), against={"head_dim": 64})
+    verdict = check(Cast(), against={"head_dim": 64, "rope_theta": 10_000})
     assert verdict.is_right
     assert verdict.errors["as built"][4095] < 1e-3  # type: ignore[operator]
     assert verdict.errors["after .to(bfloat16)"][4095] > 0.1  # type: ignore[operator]

@@ -58,6 +58,24 @@ SOUGHT = """neus volsdf d-nerf
     diffusion-policy act physicsnemo perceiver-pytorch e3nn bloom"""
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    {
+        "falcon": 'RotaryEncoder(64, pairing="half")',
+        "rotary": "RotaryEncoder(128)",
+        "plucker": "plucker_rays(od, dd, moment_first=True)",
+        "plücker": "plucker_rays(od, dd, moment_first=True)",
+        "2D RoPE": "RotaryEncoder(64, 2)",
+        "m-rope": 'RotaryEncoder.preset("qwen2-vl-text")',
+        "3dgs": "SphericalHarmonicsEncoder(4)",
+        "gpt2": "LearnedPositionEncoder(1024, 768).table(1024)",
+    }.items(),
+)
+def test_what_people_type_comes_first(text: str, line: str) -> None:
+    assert find_encodings(text)[0].line == line
+    assert not find_encodings("nerf++")
+
+
 @pytest.mark.parametrize("name", SOUGHT.split())
 def test_a_known_name_finds_a_line(name: str) -> None:
     assert find_encodings(name)

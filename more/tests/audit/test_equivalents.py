@@ -57,7 +57,8 @@ SHAPES = [
     (128,),  # Phi-4
     (128,),  # OLMo 2
     (128,),  # Code Llama
-    (128,),  # Llama 3.2
+    (64,),  # Llama 3.2 1B
+    (128,),  # Llama 3.2 3B
     (128,),  # FLUX.3
     (128,),  # Cosmos-Predict2
     (8, 10, 10),  # T5

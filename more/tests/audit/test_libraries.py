@@ -131,7 +131,9 @@ def test_check_compares_a_class_with_a_configuration(
     config.write_text('{"head_dim": 64, "rope_theta": 20000.0}')
     assert main(["check", name, "--config", str(config)]) == 0
     assert capsys.readouterr().out.startswith("right\n")
-    scaling = '{"head_dim": 64, "rope_scaling": {"type": "linear", "factor": 2.0}}'
+    scaling = (
+        '{"head_dim": 64, "rope_theta": 10000, "rope_scaling": {"type": "linear", "factor": 2}}'
+    )
     config.write_text(scaling)
     assert main(["check", name, "--config", str(config)]) == 1
     assert capsys.readouterr().out.startswith("linear scaling is not applied\n")
