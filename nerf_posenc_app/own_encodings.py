@@ -31,7 +31,7 @@ from nerf_posenc.training.recipes import (
 from nerf_posenc_app.data.errors import SceneError
 from nerf_posenc_app.data.shipped import module_of
 from nerf_posenc_app.options import CommonOptions, UsageError
-from nerf_posenc_app.terminal import message
+from nerf_posenc_app.terminal import first_line
 
 _NAMED = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
 
@@ -223,11 +223,9 @@ def _values(own: OwnEncoding, given: str) -> bytes:
                 )
             else:
                 return bytes(bytes_of(values.detach().cpu().contiguous()))
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            problems.append(f"{type(error).__name__}: {message(error)}")
+        except (Exception, SystemExit) as error:
+            problems.append(f"{type(error).__name__}: {first_line(error)}")
     failure = "fails at two points in [-1, 1]"
     if own.recipe is None:
         failure += "; a network takes in_dim, out_dim, width, depth"
-    raise UsageError(f"{given} {failure}: {problems[0].splitlines()[0]}")
+    raise UsageError(f"{given} {failure}: {problems[0]}")

@@ -83,17 +83,11 @@ def print_to_stderr(line: str) -> None:
     print(printable(line), file=sys.stderr)
 
 
-def message(error: BaseException) -> str:
-    """An error's message; its type, if the message is empty or foreign code fails to give it."""
-    try:
-        return str(error).strip() or type(error).__name__
-    except Exception:
-        return type(error).__name__
-
-
-def first_line(error: Exception) -> str:
-    """First line of an error's message; its type, if the message is empty."""
-    return message(error).splitlines()[0]
+def first_line(error: BaseException) -> str:
+    """First line of an error's message; its type, if there is none or it cannot be told."""
+    with contextlib.suppress(Exception, SystemExit):
+        return str(error).strip().splitlines()[0]
+    return type(error).__name__
 
 
 @contextlib.contextmanager

@@ -345,15 +345,6 @@ class HashGridEncoder(_GridEncoder):
             bounds=bounds,
             convention="torch-ngp",
         )
-        # Checkpoints of its first year have no padding between the levels.
-        used = [
-            min(rows, nodes**in_dim)
-            for rows, nodes in zip(encoder.rows_per_level, encoder.resolutions, strict=True)
-        ]
-        if len(embeddings) == sum(used) != sum(encoder.rows_per_level):
-            padding = [rows - n for rows, n in zip(encoder.rows_per_level, used, strict=True)]
-            parts = zip(embeddings.split(used), padding, strict=True)
-            embeddings = torch.cat([nn.functional.pad(part, (0, 0, 0, n)) for part, n in parts])
         encoder._set_table(embeddings)
         return encoder
 
@@ -538,12 +529,11 @@ def _resolutions(
     convention: Convention | None = None,
 ) -> Tensor:
     """Nodes per axis of each level before rounding, by the arithmetic of a convention."""
-    is_listed = resolutions is not None and num_levels is not None
-    if (resolutions, growth, max_resolution).count(None) < 2 or is_listed:
+    given = dict(growth=growth, max_resolution=max_resolution, resolutions=resolutions)
+    if [*given.values()].count(None) < 2 or None not in (resolutions, num_levels):
         raise ValueError(
             "give growth, max_resolution or resolutions, which also tell num_levels; got "
-            f"growth={growth}, max_resolution={max_resolution}, resolutions={resolutions}, "
-            f"num_levels={num_levels}"
+            f"{given} and num_levels={num_levels}"
         )
     num_levels = whole(num_levels if resolutions is None else len(resolutions), "num_levels")
     require_counts(num_levels=num_levels, base_resolution=base_resolution)

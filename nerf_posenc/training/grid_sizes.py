@@ -66,7 +66,9 @@ def _layout(in_dim: int, resolution: int, num_levels: int, most: int) -> tuple[i
     best, largest = None, 0
     for log2_rows in range(2, _MOST_LOG2_ROWS + 1):
         for base in range(2, max(2, min(resolution, _FINEST_BASE)) + 1):
-            size = _num_features(in_dim, resolution, num_levels, base, log2_rows)
+            finest = max(base, resolution)
+            levels = grid_levels(in_dim, num_levels, log2_rows, base, max_resolution=finest)
+            size = _FEATURES * sum(level.rows for level in levels)
             if size > most:
                 break
             if size > largest:
@@ -74,10 +76,3 @@ def _layout(in_dim: int, resolution: int, num_levels: int, most: int) -> tuple[i
     if best is None:
         raise ValueError(f"no hash grid has only {most} features")
     return best
-
-
-def _num_features(in_dim: int, resolution: int, num_levels: int, base: int, log2_rows: int) -> int:
-    """Features of all tables of a grid."""
-    finest = max(base, resolution)
-    levels = grid_levels(in_dim, num_levels, log2_rows, base, max_resolution=finest)
-    return _FEATURES * sum(level.rows for level in levels)

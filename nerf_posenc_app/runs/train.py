@@ -21,7 +21,7 @@ from nerf_posenc_app.kinds.kind import Config, Fit, Kind, Problem
 from nerf_posenc_app.options import CommonConfig
 from nerf_posenc_app.runs.saved import FitFile
 from nerf_posenc_app.runs.stop import Stop
-from nerf_posenc_app.terminal import message, print_line, progress_bar
+from nerf_posenc_app.terminal import first_line, print_line, progress_bar
 from nerf_posenc_app.values.measures import Measure, TrainingScore
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Point, Result, Snapshot
@@ -43,11 +43,9 @@ class BuildError(RuntimeError):
 def is_out_of_memory(error: Exception) -> bool:
     """Whether an error is torch's or Python's for too little memory."""
     # On a CPU torch raises a plain RuntimeError.
-    return (
-        isinstance(error, torch.OutOfMemoryError | MemoryError)
-        or "allocate memory" in message(error)
-        or "DefaultCPUAllocator" in message(error)
-    )
+    said = ("allocate memory", "DefaultCPUAllocator")
+    is_named = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    return is_named or any(words in first_line(error) for words in said)
 
 
 def failure_reason(error: BaseException, *, foreign: str | None = None) -> str:
@@ -71,13 +69,13 @@ def failure_reason(error: BaseException, *, foreign: str | None = None) -> str:
         return OUT_OF_MEMORY
     # By name, since importing these errors takes a second.
     if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
-        return f"{message(error).splitlines()[0]} (leave out --compile)"
+        return f"{first_line(error)} (leave out --compile)"
     if foreign is None:
         raise error
     frames = traceback.extract_tb(error.__traceback__)
     last = next((frame for frame in frames[::-1] if frame.filename == foreign), frames[-1])
     where = f"{Path(last.filename).name}, line {last.lineno}"
-    return f"{type(error).__name__}: {message(error)[:500]} ({where})"
+    return f"{type(error).__name__}: {first_line(error)[:500]} ({where})"
 
 
 def begin_fit(kind: Kind[Config], name: FitName, config: Config) -> Fit[Config]:
@@ -93,7 +91,7 @@ def begin_fit(kind: Kind[Config], name: FitName, config: Config) -> Fit[Config]:
             own_name, config, torch.Generator().manual_seed(config.seed)
         )
     except (ValueError, TypeError, AssertionError) as error:
-        raise BuildError(f"{type(error).__name__}: {message(error)}") from error
+        raise BuildError(f"{type(error).__name__}: {first_line(error)}") from error
     problem = kind.problem(model.to(config.device), description, config)
     state = FitState(model, problem.optimizer, config.steps, limit_seconds=config.seconds)
     return Fit(name=name, config=config, model=model, problem=problem, state=state)
