@@ -82,31 +82,39 @@ _BY_HAND: dict[str, dict[str, Any]] = {
 _PROBED = 1152, 4
 
 
-def table() -> dict[str, Any]:
-    """The whole table: types that rotate, parts of composite types, types that do not rotate."""
-    rotates: dict[str, Any] = {}
-    parts: dict[str, list[str]] = {}
-    others = ["mpt", "jamba", "kimi_linear"]  # Rotation is mentioned beside them.
+def types() -> Iterator[tuple[Any, Any, list[Any], bool]]:
+    """Configuration classes that can be built from nothing.
+
+    Yields:
+        The class, its default, classes that may rotate by it, and whether any in its folder does.
+    """
     for folder in sorted(Path(transformers.__file__).parent.joinpath("models").iterdir()):
         texts = [file.read_text() for file in folder.glob("modeling_*.py")]
         may_rotate = any(_ROTATES.search(text) for text in texts)
         classes = list(_rotations(folder)) if may_rotate else []
         for kind in _configurations(folder):
-            name = kind.model_type
             try:
                 made = kind()
             except Exception:
                 continue
-            part = _text_part(made)
-            if part is not None:
-                parts[name] = part
-                continue
-            rows = (_row(kind, one) for one in _likely(kind, made, classes))
-            row = next((row for row in rows if row), None)
-            if row is not None:
-                rotates.setdefault(name, row)
-            elif name and not may_rotate:
-                others.append(name)
+            yield kind, made, _likely(kind, made, classes), may_rotate
+
+
+def table() -> dict[str, Any]:
+    """The whole table: types that rotate, parts of composite types, types that do not rotate."""
+    rotates: dict[str, Any] = {}
+    parts: dict[str, list[str]] = {}
+    others = ["mpt", "jamba", "kimi_linear"]  # Rotation is mentioned beside them.
+    for kind, made, classes, may_rotate in types():
+        name, part = kind.model_type, _text_part(made)
+        if part is not None:
+            parts[name] = part
+            continue
+        row = next((row for row in (_row(kind, one) for one in classes) if row), None)
+        if row is not None:
+            rotates.setdefault(name, row)
+        elif not may_rotate:
+            others.append(name)
     for name, row in _BY_HAND.items():
         rotates[name] = rotates.get(name, {}) | row
     others = sorted(set(others) - set(rotates) - set(parts))
@@ -163,8 +171,18 @@ def _likely(kind: Any, made: Any, classes: list[tuple[Any, Any]]) -> list[Any]:
     return own or (family if is_rotated else [])
 
 
-def _bands(kind: Any, rotation: Any, **given: Any) -> dict[str, list[float]] | None:
-    """Bands of each type of layers that a class has for a configuration."""
+def bands_of(kind: Any, rotation: Any, **given: Any) -> dict[str, list[float]] | None:
+    """Bands of each type of layers that a class has for a configuration.
+
+    Args:
+        kind: class of the configuration.
+        rotation: class of the rotation.
+        given: values of the configuration.
+
+    Returns:
+        Bands by the type of layers, of which there may be one without a name; None if the
+        configuration is refused.
+    """
     try:
         config = kind(**given)
         keys = inspect.signature(rotation.__init__).parameters
@@ -180,7 +198,7 @@ def _bands(kind: Any, rotation: Any, **given: Any) -> dict[str, list[float]] | N
 
 def _row(kind: Any, rotation: Any) -> dict[str, Any] | None:
     """What a configuration class fills in; None if its rotation cannot be built."""
-    default = _bands(kind, rotation)
+    default = bands_of(kind, rotation)
     if not default:
         return None
     made = kind()
@@ -197,18 +215,20 @@ def _row(kind: Any, rotation: Any) -> dict[str, Any] | None:
     }
     # A head that does not follow the width is given by itself.
     width, heads = _PROBED
-    sized = _bands(kind, rotation, hidden_size=width, num_attention_heads=heads)
-    sized = sized or _bands(kind, rotation, hidden_size=width)
+    sized = bands_of(kind, rotation, hidden_size=width, num_attention_heads=heads)
+    sized = sized or bands_of(kind, rotation, hidden_size=width)
     head = known.get("head_dim") or _attribute(made, "head_dim")
     if sized == default and "qk_rope_head_dim" not in row and head:
         row["head_dim"] = head
     rope_of = {name: {"rope_type": "default", "rope_theta": 1e4} for name in layers or [""]}
     wide = {key: value | {"partial_rotary_factor": 0.75} for key, value in rope_of.items()}
     given = [one if layers else one[""] for one in (rope_of, wide)]
-    plain, shared = (_bands(kind, rotation, rope_parameters=one) for one in given)
+    plain, shared = (bands_of(kind, rotation, rope_parameters=one) for one in given)
     linear = {"rope_type": "linear", "factor": 2.0}
     row["ignores"] = [
-        key for key in ("head_dim", "rotary_dim") if _bands(kind, rotation, **{key: 22}) == default
+        key
+        for key in ("head_dim", "rotary_dim")
+        if bands_of(kind, rotation, **{key: 22}) == default
     ]
     row["is_whole"] = plain == shared and rope.get("partial_rotary_factor", 1) == 1
     if (
@@ -218,7 +238,7 @@ def _row(kind: Any, rotation: Any) -> dict[str, Any] | None:
         and 2 * len(sized.get("", ())) * heads == 2 * width
     ):
         row["wider"] = 2
-    row["is_unscaled"] = not layers and _bands(kind, rotation, rope_scaling=linear) == default
+    row["is_unscaled"] = not layers and bands_of(kind, rotation, rope_scaling=linear) == default
     if list(default) == [""]:
         return {
             key: value

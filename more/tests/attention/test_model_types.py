@@ -1,5 +1,7 @@
 """What published configurations leave out, and which models do not rotate at all."""
 
+import importlib
+import itertools
 import json
 import math
 from pathlib import Path
@@ -10,6 +12,8 @@ import torch
 
 from nerf_posenc import geometric_bands
 from nerf_posenc_attention import RotaryEncoder
+from nerf_posenc_attention.rotary_config import PARTS
+from tests.optional import needs
 
 GEMMA3 = {"model_type": "gemma3", "vision_config": {"patch_size": 14}}
 GEMMA3["text_config"] = {
@@ -131,3 +135,31 @@ def test_a_remark_on_training_changes_nothing() -> None:
     tuned = RotaryEncoder.from_config(LLAMA | {"rope_scaling": YARN | {"finetuned": True}})
     assert torch.equal(plain.frequency_bands, tuned.frequency_bands)
     assert plain.scale == tuned.scale
+
+
+@pytest.mark.slow
+def test_the_table_has_what_the_classes_of_transformers_compute() -> None:
+    needs("transformers")
+    tool = importlib.import_module("more.tools.model_types")
+    judged = 0
+    files: tuple[dict[str, Any], ...] = (
+        {},
+        {"rope_theta": 54_321.0},
+        {"hidden_size": 1152, "num_attention_heads": 4},
+    )
+    for (kind, made, classes, _), file in itertools.product(tool.types(), files):
+        if set(made.sub_configs) & set(PARTS):  # The language model's part is asked by itself.
+            continue
+        found = (tool.bands_of(kind, one, **file) for one in classes)
+        theirs: dict[str, list[float]] = next((bands for bands in found if bands), {})
+        for layer, bands in theirs.items():
+            try:
+                given = {"model_type": kind.model_type, **file}
+                ours = RotaryEncoder.from_config(given, layer_type=layer or None)
+            except ValueError:
+                continue
+            own = ours.frequency_bands[:, 0].abs().float()
+            if ours.in_dim == 1:
+                torch.testing.assert_close(own, torch.tensor(bands), rtol=1e-5, atol=0)
+                judged += 1
+    assert judged > 400

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc import geometric_bands
+from nerf_posenc import SinusoidalEncoder, geometric_bands
 from nerf_posenc_attention import RotaryEncoder
 from nerf_posenc_audit import NotAskableError, ask, assert_encoding, check, identify
 from nerf_posenc_audit.catalog.index import imports_of
@@ -270,3 +270,26 @@ def test_what_cannot_be_asked_is_said() -> None:
         ask(lambda positions: positions[:, None].expand(-1, 4) ** 2)
     with pytest.raises(ValueError, match="no preset"):
         check(angles, against="lama")
+
+
+def test_right_is_said_of_what_was_compared_alone() -> None:
+    config = {"model_type": "llama", "rope_theta": 10_000, "head_dim": 128}
+    bands = geometric_bands(64)
+
+    def table(own: Tensor, repeat: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Any]:
+        def call(positions: Tensor) -> tuple[Tensor, Tensor]:
+            angles = repeat(positions[:, None].double() * own)
+            return angles.cos(), angles.sin()
+
+        return call
+
+    def halves(angles: Tensor) -> Tensor:
+        return torch.cat([angles, angles], 1)
+
+    assert check(table(bands, halves), against=config).is_right
+    neighbors = check(table(bands, lambda a: a.repeat_interleave(2, 1)), against=config)
+    assert neighbors.differences == ("columns are paired as 'interleaved' instead of 'half'",)
+    noise = 1 + 1e-6 * torch.linspace(-1, 1, 64, dtype=torch.float64)
+    assert "off at position 131,071" in str(check(table(bands * noise, halves), against=config))
+    (added,) = check(SinusoidalEncoder(128), against=config).differences
+    assert added.startswith("sines come first in one table")
