@@ -37,7 +37,7 @@ SMALL = {
     "scene": Small([*SMALL_SCENE, "--quiet"], ["none", "fourier"], [8, 8], is_slow=True),
     "sequence": Small(
         [*SMALL_SEQUENCE, "--quiet"],
-        ["none", "sinusoidal"],
+        ["none", "sinusoidal", "guess"],
         write=write_text,
         change=lambda: write_text(1),
     ),

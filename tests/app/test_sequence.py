@@ -104,7 +104,7 @@ def test_a_run_that_is_resumed_has_the_bits_of_one_that_was_not_interrupted(
 ) -> None:
     Path("text.txt").write_text(made_text(600))
     whole = resumed_to_the_bit(monkeypatch, SMALL_SEQUENCE, 4)
-    assert [fit["name"] for fit in whole["fits"]] == ["none", "sinusoidal"]
+    assert [fit["name"] for fit in whole["fits"]] == ["none", "sinusoidal", "guess"]
 
 
 def test_a_model_that_knows_nothing_needs_the_bits_of_a_uniform_choice() -> None:

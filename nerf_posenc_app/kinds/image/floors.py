@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from nerf_posenc.core.sinusoids import sincos
+
 
 def lowest_cosines(
     image: Tensor, num_numbers: int, rows: Tensor | None = None, columns: Tensor | None = None
@@ -80,8 +82,9 @@ def is_gray(image: Tensor) -> bool:
 
 def _cosines(num_waves: int, positions: Tensor, length: int) -> Tensor:
     """Orthonormal waves cos(pi k (i + 1/2) / n) at positions i, of shape ``(waves, positions)``."""
-    k = torch.arange(num_waves, dtype=torch.float64)[:, None]
-    waves = torch.cos(math.pi / length * k * (positions.double() + 0.5))
+    bands = math.pi / length * torch.arange(num_waves, dtype=torch.float64)
+    # Columns are the sine and the cosine of each band in turn.
+    waves = sincos(positions.double()[:, None] + 0.5, bands)[:, 1::2].T
     # The squares of the first wave, which is constant, sum up to n, those of the others to n / 2.
     norms = torch.full((num_waves, 1), math.sqrt(2 / length), dtype=torch.float64)
     norms[0] = math.sqrt(1 / length)
