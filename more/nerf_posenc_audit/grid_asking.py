@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from nerf_posenc import GridSinusoidalEncoder
 from nerf_posenc.core.grids import grid_positions
+from nerf_posenc.core.sinusoids import sincos
 from nerf_posenc_attention.presets.rotary import ROTARY
 from nerf_posenc_attention.rotary import RotaryEncoder
 from nerf_posenc_audit.probe import SINE_FIRST, NotAskableError
@@ -201,7 +202,8 @@ def _readings(output: Any, shape: Sequence[int]) -> Iterator[tuple[Tensor, Tenso
         first, second = rows.chunk(2, dim=1)
         yield second, first, "features"
         yield first, second, "features"
-    yield rows.cos(), rows.sin(), "angles"
+    waves = sincos(rows, torch.ones(1, dtype=torch.float64))
+    yield waves[..., 1::2], waves[..., ::2], "angles"
 
 
 def _pairs(values: Tensor) -> tuple[Tensor, str]:

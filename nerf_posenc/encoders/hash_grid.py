@@ -345,6 +345,15 @@ class HashGridEncoder(_GridEncoder):
             bounds=bounds,
             convention="torch-ngp",
         )
+        # Checkpoints of its first year have no padding between the levels.
+        used = [
+            min(rows, nodes**in_dim)
+            for rows, nodes in zip(encoder.rows_per_level, encoder.resolutions, strict=True)
+        ]
+        if len(embeddings) == sum(used) != sum(encoder.rows_per_level):
+            padding = [rows - n for rows, n in zip(encoder.rows_per_level, used, strict=True)]
+            parts = zip(embeddings.split(used), padding, strict=True)
+            embeddings = torch.cat([nn.functional.pad(part, (0, 0, 0, n)) for part, n in parts])
         encoder._set_table(embeddings)
         return encoder
 

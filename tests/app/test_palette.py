@@ -1,5 +1,7 @@
 """Colors of the fits: as many as a comparison needs, and seen on both backgrounds."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -25,7 +27,7 @@ def test_every_color_stands_out_from_the_card(colors: tuple[str, ...], card: str
 
 # Linear RGB as people without one kind of cone see it (Machado, Oliveira and Fernandes 2009,
 # severity 1): protanopia, deuteranopia, tritanopia.
-VISION = {
+VISION: dict[str, Any] = {
     "full": np.eye(3),
     "protan": [
         [0.152286, 1.052583, -0.204868],

@@ -70,12 +70,15 @@ def test_a_tcnn_checkpoint_gives_its_numbers(in_dim: int, base: int) -> None:
         HashGridEncoder.from_tcnn(in_dim, {"otype": "TiledGrid"}, params.flatten())
 
 
-def test_a_torch_ngp_checkpoint_gives_its_numbers() -> None:
+@pytest.mark.parametrize("padded", [True, False])
+def test_a_torch_ngp_checkpoint_gives_its_numbers(padded: bool) -> None:
     growth = 1.7
     levels = grid_levels(3, 4, 10, 3, growth, "torch-ngp")
     table = torch.randn(sum(level.rows for level in levels), 2)
+    parts = table.split([level.rows for level in levels])
+    used = [part[: min(level.nodes**3, 1024)] for part, level in zip(parts, levels, strict=True)]
     encoder = HashGridEncoder.from_torch_ngp(
-        3, table, num_levels=4, base_resolution=3,
+        3, table if padded else torch.cat(used), num_levels=4, base_resolution=3,
         per_level_scale=growth, log2_hashmap_size=10,
     )  # fmt: skip
     x = torch.cat([torch.rand(10, 3) * 2 - 1, torch.ones(1, 3)])
