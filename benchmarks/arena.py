@@ -2,7 +2,7 @@
 
 A signal is an image whose every second pixel of every second row is fitted; the pixels diagonally
 between them say what the fit is worth between its samples. A method has one number for every three
-fitted values, whatever its layers are, and processor time of one thread, over which its learning
+fitted values, whatever layers it has, and processor time of one thread, over which its learning
 rate falls by a cosine. The methods of a signal take turns of a second, so that a slow minute is
 slow for all.
 
