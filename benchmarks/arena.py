@@ -6,7 +6,7 @@ fitted values, whatever layers it has, and processor time of one thread, over wh
 rate falls by a cosine. The methods of a signal take turns of a second, so that a slow minute is
 slow for all.
 
-Each method is tuned by the same number of trials, on images that are not scored: its optimizer,
+Each method is tuned by at most 14 trials, on images that are not scored: its optimizer,
 its learning rate, and its bandwidth, by factors of two, for as long as they help. The floors need
 no training: a cosine transform of as many numbers, and interpolation of as many pixels.
 
