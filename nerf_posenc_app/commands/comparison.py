@@ -128,20 +128,20 @@ def finding(
             continue
         best, next_best = known[:2]
         first, second = (score_text(fit.scores[measure.name], measure.digits) for fit in known[:2])
-        of = f" of {title.rpartition(': ')[0]}" if len(groups) > 1 else ""
+        data = f"{title.rpartition(': ')[0]}: " if len(groups) > 1 else ""
         names = [fit.label for fit in known[:2]]
         sentence = (
-            f"{names[0]} and {names[1]} are equal{of}, {measure.label} {first}"
+            f"{names[0]} and {names[1]} are equal, {measure.label} {first}"
             if first == second
-            else f"{names[0]} and {names[1]} differ{of} by less than their seeds: {measure.label} "
+            else f"{names[0]} and {names[1]} differ by less than their seeds: {measure.label} "
             f"{first} and {second}"
             if is_chance(best, next_best, measure)
-            else f"{names[0]} is best{of}: {measure.label} {first}, {second} for {names[1]}"
+            else f"{names[0]} is best: {measure.label} {first}, {second} for {names[1]}"
         )
         unsure = dict.fromkeys(str(fit.name.run) for fit in known[:2] if fit.name.run in doubtful)
         if unsure:
             sentence += f" (see the notes on {' and '.join(unsure)} before comparing)"
-        sentences.append(sentence)
+        sentences.append(data + sentence)
     return "; ".join(sentences) or None
 
 

@@ -146,6 +146,19 @@ def test_a_comparison_names_the_best_by_the_direction_of_its_measure(
     assert sentence.endswith(" for a: none")
 
 
+@pytest.mark.parametrize(("lowest", "is_ranked"), [(20.5, False), (22.0, True)])
+def test_a_comparison_does_not_rank_fits_whose_seeds_overlap(
+    lowest: float, is_ranked: bool
+) -> None:
+    a = fit("none", 20.5, by_seed=(20.0, 21.0))
+    b = fit("hash", lowest + 1, by_seed=(lowest, lowest + 2))
+    groups = {"cat: PSNR": ["none", "hash"], "dog: PSNR": []}
+    sentence = comparison.finding([a, b], groups, PSNR)
+    assert sentence is not None
+    assert ("cat: hash is best: " in sentence) == is_ranked
+    assert ("hash and none differ by less than their seeds" in sentence) != is_ranked
+
+
 def test_chance_alone_makes_a_difference_of_shares_in_one_of_twenty_comparisons() -> None:
     counts = np.random.default_rng(0).binomial(400, 0.7, size=(1000, 2))
     measure = Measure("accuracy", "accuracy", "%", count=400)
