@@ -17,7 +17,8 @@ from nerf_posenc_app.report.palette import NUM_STYLES, RAMP, figure_color
 _PRINT_STYLE = (
     "text { font: 13px sans-serif; fill: #444; } .heading { font-weight: bold; fill: #111; } "
     ".grid { stroke: #ddd; } .mark { stroke: #999; stroke-dasharray: 2 3; } "
-    ".line { fill: none; stroke-width: 1.8; } .above { display: none; } "
+    ".line { fill: none; stroke-width: 1.8; } "
+    ".band { fill: currentColor; fill-opacity: 0.2; } .above { display: none; } "
 )
 # Room above a chart of a file for its heading and the names of its lines.
 _TITLE = 52.0
@@ -53,12 +54,14 @@ class Line:
         xs: finite numbers.
         ys: the values, as many as ``xs``; those that are not finite are left out.
         color: index of the color in the page's palette.
+        spread: how far a band around the line reaches, as many as ``xs``; empty for no band.
     """
 
     name: str
     xs: Sequence[int | float]
     ys: Sequence[int | float]
     color: int
+    spread: Sequence[float] = ()
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,8 @@ def chart_svg(chart: Chart, *, is_page: bool = True) -> str:
     right = _RIGHT + _LETTER_WIDTH * max(map(len, names), default=0)
     xs = [x for _, points in lines for x, _ in points] or [1.0, 2.0]
     xs += [mark.x for mark in marks if not log_x or mark.x > 0]
-    ys = [y for _, points in lines for _, y in points] or [1.0, 2.0]
+    bands = [(line.color, edge) for line in chart.lines if (edge := _band(line, chart))]
+    ys = [y for _, points in [*lines, *bands] for _, y in points] or [1.0, 2.0]
     to_x = _axis(min(xs), max(xs), _LEFT, _WIDTH - right, log_x)
     low, high = _padded(min(ys), max(ys), log_y)
     to_y = _axis(low, high, _HEIGHT - _BOTTOM, _TOP, log_y)
@@ -132,6 +136,9 @@ def chart_svg(chart: Chart, *, is_page: bool = True) -> str:
         _mark(marks[i], to_x(marks[i].x), row, is_thinned=i % 2 == 1)
         for i, row in enumerate(_label_rows([to_x(mark.x) for mark in marks]))
     ]
+    for color, edge in bands:
+        corners = " ".join(f"{to_x(x)},{to_y(y)}" for x, y in edge)
+        parts.append(f'<polygon class="band k{color}" points="{corners}"/>')
     for one, points in lines:
         coordinates = " ".join(f"{to_x(x)},{to_y(y)}" for x, y in points)
         if len(points) == 1:
@@ -144,6 +151,15 @@ def chart_svg(chart: Chart, *, is_page: bool = True) -> str:
         parts.append('<g class="hover" visibility="hidden"><line class="cursor"/></g>')
     parts.append("</svg>")
     return "".join(parts)
+
+
+def _band(line: Line, chart: Chart) -> list[tuple[float, float]]:
+    """Corners of the band around a line, above it to the right and below it back to the left."""
+    if not any(line.spread) or chart.log_x or chart.log_y:
+        return []
+    around = list(zip(line.xs, line.ys, line.spread, strict=True))
+    edge = [(x, y + s) for x, y, s in around] + [(x, y - s) for x, y, s in around[::-1]]
+    return edge if all(math.isfinite(y) for _, y in edge) else []
 
 
 def _end_names(lines: Sequence[tuple[Line, Sequence[tuple[float, float]]]]) -> list[str]:

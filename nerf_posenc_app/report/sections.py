@@ -33,7 +33,7 @@ _SEED_SPREAD = 1.0
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _TRAINING = (
     "Scores of the training batches, which are random, so the curves are noisy. With several "
-    "seeds, the mean."
+    "seeds, the mean, in a band of one standard deviation."
 )
 
 
@@ -158,6 +158,7 @@ def training_charts(results: Sequence[Result], training: Measure) -> list[Chart]
                 [getattr(point, name) for point in result.history],
                 [point.score for point in result.history],
                 style[result.label],
+                [point.deviation for point in result.history],
             )
             for result in trained
         ]

@@ -272,7 +272,10 @@ def write_metrics(path: Path, about: About, results: Sequence[Result]) -> None:
             "steps": result.steps,
             gain_name: gain(result, results, first),
             "history": [
-                {"step": point.step, "seconds": point.seconds, training.name: point.score}
+                {
+                    **{"step": point.step, "seconds": point.seconds, training.name: point.score},
+                    **({"deviation": point.deviation} if point.deviation else {}),
+                }
                 for point in result.history
             ],
             "by_seed": result.evaluation.by_seed,

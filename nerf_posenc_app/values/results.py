@@ -38,11 +38,13 @@ class Point:
         step: steps taken.
         seconds: training time so far.
         score: score of the batches since the point before.
+        deviation: standard deviation of the score over seeds; 0 for one seed.
     """
 
     step: int
     seconds: float
     score: float
+    deviation: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +123,7 @@ def _mean(group: Sequence[Result]) -> Result:
                 points[0].step,
                 statistics.mean(point.seconds for point in points),
                 statistics.mean(point.score for point in points),
+                statistics.stdev(point.score for point in points),
             )
             for points in zip(*(result.history for result in group), strict=False)
             if len({point.step for point in points}) == 1

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
@@ -264,3 +265,22 @@ def test_a_horizon_leaves_the_depths_of_what_is_near_apart() -> None:
     assert near[0].isnan().all()
     assert nearness([torch.full((2, 2), math.nan)])[0].isnan().all()
     assert nearness([]) == []
+
+
+def test_a_band_reaches_a_deviation_above_and_below_its_line() -> None:
+    line = Line("none", [1, 2, 3], [20.0, 22.0, 24.0], 0, [1.0, 0.5, 0.0])
+    svg = chart_svg(Chart(title="t", x_label="x", y_label="y", lines=[line]))
+
+    def ys(shape: str) -> list[float]:
+        found = re.search(rf'<{shape} class="[^"]*" points="([^"]*)"', svg)
+        assert found is not None
+        return [float(point.split(",")[1]) for point in found[1].split()]
+
+    drawn, around = ys("polyline"), ys("polygon")
+    per_db = (drawn[0] - drawn[2]) / 4
+    reach = [per_db, per_db / 2, 0.0]
+    above, below = around[:3], around[:2:-1]
+    assert [y - a for y, a in zip(drawn, above, strict=True)] == pytest.approx(reach, abs=0.2)
+    assert [b - y for y, b in zip(drawn, below, strict=True)] == pytest.approx(reach, abs=0.2)
+    alone = chart_svg(Chart(title="t", x_label="x", y_label="y", lines=[replace(line, spread=())]))
+    assert "polygon" not in alone
