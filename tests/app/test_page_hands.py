@@ -27,8 +27,9 @@ def test_the_headline_is_that_of_the_metrics(browser: Any, tmp_path: Path) -> No
     opened = browser.new_page()
     opened.goto((tmp_path / "page.html").as_uri())
     assert opened.locator("h1").inner_text() == (
-        '"fourier" gained 7.3 dB: PSNR 27.26 dB against 20.00 dB without it; same 290 steps'
+        '"fourier" gained 7.3 dB: PSNR 27.26 dB against 20.00 dB without it'
     )
+    assert opened.locator("h1 + .clause").inner_text() == "same 290 steps"
     held_out = replace(PSNR, quantity="PSNR, held-out")
     found_there = about(measures=(held_out, SSIM), finding=find(results, held_out))
     write_page(tmp_path / "held_out.html", found_there, results)
@@ -134,8 +135,9 @@ def test_the_divider_is_a_slider_and_follows_a_drag_anywhere(page: Any) -> None:
     handle = page.locator("#handle")
     assert handle.get_attribute("role") == "slider"
     handle.focus()
+    start = int(handle.get_attribute("aria-valuenow"))
     page.keyboard.press("ArrowLeft")
-    assert handle.get_attribute("aria-valuenow") == "48"
+    assert int(handle.get_attribute("aria-valuenow")) == start - 2
     stage = page.locator("#stage").bounding_box()
     page.mouse.move(stage["x"] + 0.2 * stage["width"], stage["y"] + 30)
     page.mouse.down()

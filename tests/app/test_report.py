@@ -19,7 +19,7 @@ from nerf_posenc_app.kinds.coordinates import PSNR, SSIM
 from nerf_posenc_app.report.charts import Chart, Line, _label_rows, chart_svg, save_charts, thinned
 from nerf_posenc_app.report.figures import save_comparison
 from nerf_posenc_app.report.images import nearness
-from nerf_posenc_app.report.page import About
+from nerf_posenc_app.report.page import About, _middle_of_difference
 from nerf_posenc_app.report.sections import (
     Panel,
     frequency_content,
@@ -265,6 +265,15 @@ def test_a_horizon_leaves_the_depths_of_what_is_near_apart() -> None:
     assert near[0].isnan().all()
     assert nearness([torch.full((2, 2), math.nan)])[0].isnan().all()
     assert nearness([]) == []
+
+
+def test_the_divider_starts_in_the_middle_of_what_differs() -> None:
+    left = torch.zeros(10, 40, 3)
+    right = left.clone()
+    right[2:5, 30:] = 0.5
+    # Columns 30 to 39 of 40 differ: half of them lie beyond 87.5%.
+    assert _middle_of_difference(left, right) == pytest.approx(87.5, abs=2)
+    assert _middle_of_difference(left, left) == pytest.approx(50, abs=2)
 
 
 def test_a_band_reaches_a_deviation_above_and_below_its_line() -> None:
