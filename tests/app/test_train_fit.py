@@ -17,7 +17,7 @@ from PIL import Image
 import train_fit
 from nerf_posenc.core.checks import require_coordinates
 from nerf_posenc.core.encoder import Encoder
-from nerf_posenc.training.recipes import ENCODINGS, EncodingRecipe
+from nerf_posenc.training.recipes import ENCODINGS, NETWORKS, EncodingRecipe
 from nerf_posenc_app.report.video import write_video
 from tests.small import SMALL_RUN, write_noise
 
@@ -126,7 +126,7 @@ def test_every_network_and_encoding_is_fitted(network: str) -> None:
     # One constant color, the mean, is what a network that learns nothing else predicts.
     assert all(fit["psnr_db"] > flat_db + 1.5 for fit in metrics["fits"])
     optimizers = {fit["optimizer"] for fit in metrics["fits"]}
-    assert optimizers == {"muon" if network == "relu" else "adam"}
+    assert optimizers == {NETWORKS[network].optimizer}
     assert {fit["network"] for fit in metrics["fits"]} == {network}
     # 24 pixels: 6 cycles per unit at Nyquist.
     assert metrics["config"]["sigma"] == pytest.approx(0.54)
