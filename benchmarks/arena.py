@@ -187,8 +187,8 @@ class Method:
     """A way to fit a signal.
 
     Attributes:
-        build: from the signal, a width and a bandwidth to a fresh model; 1 is the bandwidth that
-            its authors or our rules take.
+        build: function from the signal, a width and a bandwidth to a fresh model; a bandwidth of
+            1 is what its authors or our rules take.
         lrs: the learning rates at which tuning starts, by optimizer.
         bfloat16: whether it trains under autocast.
         factor: factor of the bandwidth from one trial to the next; 1 for none.
@@ -221,7 +221,7 @@ def with_random_bands(signal: Signal, width: int, bandwidth: float) -> nn.Module
 
 
 def with_our_grid(signal: Signal, width: int, bandwidth: float) -> nn.Module:
-    """The layout that `num_features` asks for, with nine tenths of the numbers in its tables."""
+    """The layout that `num_features` asks for, with eight tenths of the numbers in its tables."""
     most = round(0.8 * signal.num_numbers)
     encoder = hash_grid(2, round(max(signal.size) * bandwidth), num_features=most)
     return after(encoder, signal, width, depth=2)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor
 
 import train_fit
@@ -67,6 +68,7 @@ def test_a_run_says_what_its_numbers_are_worth(capsys: pytest.CaptureFixture[str
     assert "without training, " in said
     assert "as many as none has, give PSNR " in said
     # Pixels that are not fitted, or more numbers than values, have no such floor.
-    for more in (["--held-out"], ["--width", "256"]):
+    Image.new("L", (40, 40), 99).save("gray.png")
+    for more in (["--held-out"], ["--width", "256"], ["--image", "gray.png", "--width", "36"]):
         assert train_fit.main([*options, *more]) == 0
         assert "without training, " not in " ".join(capsys.readouterr().out.split())

@@ -33,7 +33,7 @@ from nerf_posenc_app.kinds.coordinates import (
     frequency_bands,
 )
 from nerf_posenc_app.kinds.image import auto, defaults
-from nerf_posenc_app.kinds.image.floors import fewer_pixels, lowest_cosines
+from nerf_posenc_app.kinds.image.floors import fewer_pixels, is_gray, lowest_cosines
 from nerf_posenc_app.kinds.image.options import ImageConfig, ImageOptions
 from nerf_posenc_app.kinds.image.reconstruction import (
     network_of,
@@ -227,12 +227,14 @@ class ImageKind(CoordinateKind[ImageConfig]):
         image = self.image
         if self.is_split or image.is_large or image.tone or image.weights is not None:
             return
-        smaller = [fit for fit in fits if fit.parameters < image.pixels.numel()]
+        rgb = image.rgb
+        num_values = rgb[..., 0].numel() if is_gray(rgb) else rgb.numel()
+        smaller = [fit for fit in fits if fit.parameters < num_values]
         if not smaller:
             return
         best = max(smaller, key=lambda fit: fit.scores[PSNR.name])
-        waves = psnr(lowest_cosines(image.rgb, best.parameters), image.rgb.double())
-        pixels = psnr(fewer_pixels(image.rgb, best.parameters), image.rgb)
+        waves = psnr(lowest_cosines(rgb, best.parameters), rgb.double())
+        pixels = psnr(fewer_pixels(rgb, best.parameters), rgb)
         yield (
             f"without training, {best.parameters:,} numbers, as many as {best.label} has, give "
             f"PSNR {waves:.2f} dB as the lowest frequencies of a cosine transform, and "
