@@ -68,7 +68,11 @@ def test_a_run_says_what_its_numbers_are_worth(capsys: pytest.CaptureFixture[str
     assert "without training, " in said
     assert "as many as none has, give PSNR " in said
     # Pixels that are not fitted, or more numbers than values, have no such floor.
-    Image.new("L", (40, 40), 99).save("gray.png")
-    for more in (["--held-out"], ["--width", "256"], ["--image", "gray.png", "--width", "36"]):
+    for more in (["--held-out"], ["--width", "256"]):
         assert train_fit.main([*options, *more]) == 0
         assert "without training, " not in " ".join(capsys.readouterr().out.split())
+    # Channels of a gray image are one: 24 x 24 values, fewer than the network has numbers.
+    Image.linear_gradient("L").resize((40, 40)).save("gray.png")
+    gray = ["--image", "gray.png", "--encodings", "none", *SMALL_RUN, "--width", "36"]
+    assert train_fit.main(gray) == 0
+    assert "without training, " not in " ".join(capsys.readouterr().out.split())
