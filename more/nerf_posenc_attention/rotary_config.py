@@ -5,26 +5,14 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from torch import Tensor
 
 from nerf_posenc.core.bands import bands_of_width
 from nerf_posenc_attention.presets.language import mrope_axes
 from nerf_posenc_attention.presets.rotary import ROTARY
-from nerf_posenc_attention.rope_scaling import (
-    dynamic_ntk_bands,
-    llama3_bands,
-    longrope_bands,
-    longrope_scale,
-    ntk_bands,
-    p_rope_bands,
-    yarn_bands,
-    yarn_scale,
-)
+from nerf_posenc_attention.rope_types import SCALINGS, TRAINED, YARN, Series, positive, whole
 
 # What the classes of transformers fill in, written by ``python -m more.tools.model_types``.
 _TABLE = Path(__file__).with_name("model_types.json")
@@ -70,6 +58,7 @@ PARTS = ("text_config", "llm_config", "language_config", "thinker_config", "deco
 
 # Names of base and share that a class of transformers reads unless the table says others.
 USUAL = ("rope_theta", "partial_rotary_factor")
+# Keys of the rope parameters of every rope_type.
 _COMMON = (
     "rope_type",
     "type",
@@ -83,145 +72,6 @@ _COMMON = (
     # A remark that the weights were trained with the scaling.
     "finetuned",
 )
-_TRAINED = "original_max_position_embeddings"
-_YARN = frozenset({"beta_fast", "beta_slow", "mscale", "mscale_all_dim"})
-
-
-@dataclass(frozen=True)
-class _Series:
-    """What the bands of a model depend on.
-
-    Attributes:
-        parameters: the model's rope parameters.
-        head_dim: width of a head.
-        dim: number of its columns that are rotated, which may be odd.
-        base: ratio of the longest wavelength to the shortest.
-        trained_length: length used in training, before any scaling; None if not given.
-        max_length: longest sequence that the model is meant for; None if not given.
-        length: length of the sequences to encode; None is the trained length.
-    """
-
-    parameters: Mapping[str, Any]
-    head_dim: int
-    dim: int
-    base: float
-    trained_length: int | None
-    max_length: int | None
-    length: int | None
-
-    def required(self, key: str) -> Any:
-        """A parameter that the scaling cannot do without."""
-        value = self.parameters.get(key)
-        if value is None:
-            raise ValueError(f"the rope parameters have no {key!r}, which this scaling needs")
-        return value
-
-    def number(self, key: str) -> float:
-        """A required parameter that is a positive number."""
-        return _number(self.required(key), key)
-
-    def number_or(self, key: str, default: float) -> float:
-        """A parameter that is a number of 0 or more; the default where it is missing or 0."""
-        value = self.parameters.get(key)
-        return _number(value, key) if value else default
-
-    @property
-    def before_scaling(self) -> int:
-        """Length used in training, which YaRN, Llama 3 and LongRoPE need."""
-        found = self.trained_length or self.parameters.get(_TRAINED) or self.max_length
-        if found is None:
-            raise ValueError(f"the config needs {_TRAINED!r} or 'max_position_embeddings'")
-        return _count(found, _TRAINED)
-
-    @property
-    def factor(self) -> float:
-        """Ratio of the longest sequence to the trained length."""
-        given = self.parameters.get("factor")
-        if given is not None:
-            return _number(given, "factor")
-        return (self.max_length or self.before_scaling) / self.before_scaling
-
-
-def _linear(series: _Series) -> tuple[Tensor, float]:
-    return bands_of_width(series.dim, base=series.base) / series.number("factor"), 1.0
-
-
-def _dynamic(series: _Series) -> tuple[Tensor, float]:
-    if series.parameters.get("alpha"):  # HunYuan: a fixed factor, by the name of the growing one.
-        return ntk_bands(series.dim, factor=series.number("alpha"), base=series.base), 1.0
-    trained = series.max_length or series.before_scaling
-    length = max(series.length or trained, trained)
-    factor = series.number("factor")
-    return dynamic_ntk_bands(
-        series.dim, length=length, trained_length=trained, factor=factor, base=series.base
-    ), 1.0
-
-
-def _yarn(series: _Series) -> tuple[Tensor, float]:
-    given, factor = series.parameters, series.factor
-    bands = yarn_bands(
-        series.dim,
-        factor=factor,
-        trained_length=series.before_scaling,
-        base=series.base,
-        fast_cycles=series.number_or("beta_fast", 32.0),
-        slow_cycles=series.number_or("beta_slow", 1.0),
-        truncate=given.get("truncate", True),
-    )
-    if given.get("attention_factor") is not None:
-        return bands, series.number("attention_factor")
-    over, under = (series.number_or(key, 0.0) for key in ("mscale", "mscale_all_dim"))
-    if over and under:
-        return bands, yarn_scale(factor, strength=over) / yarn_scale(factor, strength=under)
-    return bands, yarn_scale(factor)
-
-
-def _llama3(series: _Series) -> tuple[Tensor, float]:
-    return llama3_bands(
-        series.dim,
-        factor=series.number("factor"),
-        trained_length=series.before_scaling,
-        base=series.base,
-        slow_cycles=series.number("low_freq_factor"),
-        fast_cycles=series.number("high_freq_factor"),
-    ), 1.0
-
-
-def _longrope(series: _Series) -> tuple[Tensor, float]:
-    trained = series.before_scaling
-    is_long = series.length is not None and series.length > trained
-    key = "long_factor" if is_long else "short_factor"
-    factors = series.required(key)
-    if not isinstance(factors, list | tuple):
-        raise ValueError(f"{key} must be a list of numbers; got {factors!r}")
-    factors = [_number(factor, key) for factor in factors]
-    # Phi-3.5 MoE has a scale for each list.
-    keys = ("attention_factor", "long_mscale" if is_long else "short_mscale")
-    given = next((key for key in keys if series.parameters.get(key) is not None), None)
-    own = longrope_scale(max(series.factor, 1.0), trained) if given is None else 1.0
-    scale = own if given is None else series.number(given)
-    return longrope_bands(series.dim, factors, base=series.base), scale
-
-
-def _proportional(series: _Series) -> tuple[Tensor, float]:
-    share = series.number_or("partial_rotary_factor", 1.0)
-    bands = p_rope_bands(series.head_dim, fraction=share, base=series.base)
-    return bands / series.number_or("factor", 1.0), 1.0
-
-
-# The bands and the factor of cosines and sines of each scaling, and the keys that it reads.
-_SCALINGS: dict[str, tuple[Callable[[_Series], tuple[Tensor, float]], frozenset[str]]] = {
-    "linear": (_linear, frozenset({"factor"})),
-    "dynamic": (_dynamic, frozenset({"factor", "alpha"})),
-    "yarn": (_yarn, _YARN | {"factor", _TRAINED, "attention_factor", "truncate"}),
-    "llama3": (_llama3, frozenset({"factor", _TRAINED, "low_freq_factor", "high_freq_factor"})),
-    "longrope": (
-        _longrope,
-        frozenset({"factor", _TRAINED, "attention_factor", "short_factor", "long_factor"})
-        | {"short_mscale", "long_mscale"},
-    ),
-    "proportional": (_proportional, frozenset({"factor"})),
-}
 # What a class fills in for all types of layers alike.
 _FILLED = ("rope_theta", "partial_rotary_factor", "reads")
 # What older configurations call the same.
@@ -253,15 +103,14 @@ def rotary_arguments(
     head_dim, dim = _columns(config, given)
     if not 0 < head_dim <= _WIDEST or not 0 < dim <= _WIDEST:
         raise ValueError(f"heads of {head_dim} columns, {dim} of them rotated, are not plausible")
-    sizes = (config.get(key) for key in (_TRAINED, "max_position_embeddings"))
-    trained, longest = (None if size is None else _count(size, _TRAINED) for size in sizes)
-    series = _Series(given, head_dim, dim, base, trained, longest, length)
+    sizes = (config.get(key) for key in (TRAINED, "max_position_embeddings"))
+    trained, longest = (None if size is None else whole(size, TRAINED) for size in sizes)
+    series = Series(given, head_dim, dim, base, trained, longest, length)
     arguments: dict[str, Any] = {"pairing": _pairing(config)}
     if kind == "default" and dim % 2 == 0:
         arguments["base"], num_pairs = base, dim // 2
     else:
-        scaled = _SCALINGS.get(kind, (_unscaled, frozenset()))[0]
-        arguments["frequencies"], scale = scaled(series)
+        arguments["frequencies"], scale = SCALINGS[kind][0](series)
         arguments |= {} if scale == 1 else {"scale": scale}
         num_pairs = len(arguments["frequencies"])
     if model == "nanochat":  # It rotates the other way.
@@ -299,6 +148,11 @@ def rope_parameters(
         ValueError: If the layer type is missing or unknown.
     """
     return _resolved(config, layer_type)[1]
+
+
+def rotating_types() -> list[str]:
+    """Model types of transformers whose ``config.json`` can be read."""
+    return [name for name, row in _table()["rotates"].items() if "refused" not in row]
 
 
 def image_preset(config: Mapping[str, Any] | str | Path | Any) -> str | None:
@@ -453,8 +307,8 @@ def _resolved(config: Any, layer_type: str | None) -> tuple[dict[str, Any], dict
             "the config needs 'rope_theta', the base, which nothing is known of for model_type "
             f"{config.get('model_type')!r}; most often it is 10000"
         )
-    resolved = {**given, "rope_type": kind, "rope_theta": _number(base, "rope_theta")}
-    resolved["partial_rotary_factor"] = _number(share, "partial_rotary_factor")
+    resolved = {**given, "rope_type": kind, "rope_theta": positive(base, "rope_theta")}
+    resolved["partial_rotary_factor"] = positive(share, "partial_rotary_factor")
     own = {"head_dim": layer["head_dim"]} if "layers" in row and "head_dim" in layer else {}
     overrides = dict(_layer_overrides(config, layer_type, own))
     config = _filled(config, {**row, **own}) | overrides
@@ -491,25 +345,10 @@ def _one_of(values: Mapping[str, Any], read: Sequence[str], inner: Any, default:
     given = dict(values) if inner is None else {**values, "the rope parameters": inner}
     known = [key for key in given if key in read or key not in values]
     found = given[known[0]] if known else default
-    if any(_number(value, key) != found for key, value in given.items()):
+    if any(positive(value, key) != found for key, value in given.items()):
         filled = "" if known else f"; the model's class has {found} and does not read this"
         raise ValueError(f"values of one quantity differ: {given}{filled}")
     return found
-
-
-def _number(value: Any, key: str) -> float:
-    """A positive number; a ValueError for anything else."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 < value < math.inf:
-        raise ValueError(f"{key!r} must be a positive number; got {value!r}")
-    return float(value)
-
-
-def _count(value: Any, key: str) -> int:
-    """A positive integer, which a config may write with a point."""
-    if _number(value, key) != int(value):
-        raise ValueError(f"{key!r} must be a whole number; got {value!r}")
-    return int(value)
 
 
 def _rope_parameters(
@@ -569,13 +408,11 @@ def _rope_parameters(
 
 def _require_known(config: Mapping[str, Any], given: Mapping[str, Any], kind: str) -> None:
     """Raise if a key about the rotation is not understood."""
-    if kind not in (*_SCALINGS, "default", "axial"):
-        raise ValueError(f"rope_type must be default, axial, {', '.join(_SCALINGS)}; got {kind!r}")
-    known = set(_COMMON)
-    if kind in _SCALINGS:
-        known |= _SCALINGS[kind][1]
+    if kind not in (*SCALINGS, "axial"):
+        raise ValueError(f"rope_type must be axial, {', '.join(SCALINGS)}; got {kind!r}")
+    known = {*_COMMON, *(SCALINGS[kind][1] if kind in SCALINGS else ())}
     if given.get("alpha"):
-        known |= _YARN  # HunYuan's files have them beside alpha, and its code reads none.
+        known |= YARN  # HunYuan's files have them beside alpha, and its code reads none.
     for key, value in given.items():
         if key not in known and value is not None:
             raise ValueError(
@@ -616,13 +453,13 @@ def _head_dim(config: Mapping[str, Any]) -> int:
         return int(config["memory_attention_hidden_size"] // (heads * rate))
     own = _first(config, _HEAD_DIM)
     if own is not None:
-        return _count(own, "head_dim")
+        return whole(own, "head_dim")
     width, num_heads = _first(config, _WIDTH), _first(config, _NUM_HEADS)
     if width is None or num_heads is None:
         raise ValueError("the config needs 'head_dim', or 'hidden_size' and 'num_attention_heads'")
     # Zamba 2's attention has twice the width of the model.
-    width = _count(width, "hidden_size") * int(config.get("wider", 1))
-    return width // _count(num_heads, "num_attention_heads")
+    width = whole(width, "hidden_size") * int(config.get("wider", 1))
+    return width // whole(num_heads, "num_attention_heads")
 
 
 def _columns(config: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[int, int]:
@@ -640,21 +477,17 @@ def _columns(config: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[int, 
         raise ValueError("a share of the columns does not go with qk_rope_head_dim")
     if alone is not None:
         # The rotated part of a head of MLA stands alone; only DeepSeek V4 keeps it in its head.
-        alone = _count(alone, "qk_rope_head_dim")
+        alone = whole(alone, "qk_rope_head_dim")
         return (_head_dim(config) if config.get("model_type") == "deepseek_v4" else alone), alone
     head_dim = _head_dim(config)
     if config.get("rotary_dim"):
-        return head_dim, _count(config["rotary_dim"], "rotary_dim")
+        return head_dim, whole(config["rotary_dim"], "rotary_dim")
     return head_dim, int(head_dim * given.get("partial_rotary_factor", 1.0))
 
 
 def _pairing(config: Mapping[str, Any]) -> str:
     own = ("rope_interleave", "rope_interleaved", "rotary_emb_interleaved")
     return "interleaved" if any(config.get(key) for key in own) else config.get("pairing", "half")
-
-
-def _unscaled(series: _Series) -> tuple[Tensor, float]:
-    return bands_of_width(series.dim, base=series.base), 1.0
 
 
 def _of_model(

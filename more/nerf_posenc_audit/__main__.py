@@ -18,7 +18,7 @@ from typing import Any
 
 from nerf_posenc_attention.rotary_config import read_config
 from nerf_posenc_audit.catalog.index import (
-    NOT_COMPARED,
+    begins_others,
     find_encodings,
     find_shorter,
     imports_of,
@@ -113,10 +113,12 @@ def _find(words: list[str]) -> int:
         guess = f"; did you mean {' or '.join(near)}?" if near and not shorter else ""
         other = f"; for {shorter!r}, which may have another encoding:" if shorter else guess
         print(f"error: no preset, line or class mentions {text!r}{other}", file=sys.stderr)
+    elif text and begins_others(text):
+        print(f"no name is {text!r}; these begin with it:", file=sys.stderr)
     for one in encodings:
         also = f" (also {', '.join(one.also)})" if one.also else ""
         remarks = imports_of(one.line)
-        if one.about and (text or one.about == NOT_COMPARED):
+        if one.about and text:
             remarks.append(textwrap.shorten(one.about, _MOST_REMARK, placeholder=" ..."))
         remark = "".join(f"\n    # {remark}" for remark in remarks)
         print(f"{one.name}{also}\n    {one.line}{remark}")

@@ -51,7 +51,7 @@ GRID = PresetTable(
             # DAB-DETR has a temperature of 20 where DETR has 10,000.
             dict(layout="akp", start=1, span=2 * math.pi, base=20.0),
             "With padding, ``masked_table``.",
-            aliases=("dino", "grounding-dino", "mmdet-dino"),
+            aliases=("dino-detr", "grounding-dino", "mmdet-dino"),
             multiple_of=_IN_FOURS,
         ),
         "timm": Preset(
@@ -64,7 +64,7 @@ GRID = PresetTable(
             dict(layout="apk"),
             "Of RT-DETR as transformers has it; its authors count columns first, "
             "``table((columns, rows))``. BROS embeds the 8 numbers of a box: ``num_axes=8``.",
-            aliases=("rt-detr", "d-fine", "bros"),
+            aliases=("rt-detr", "rt-detrv2", "d-fine", "bros"),
             multiple_of=_IN_FOURS,
         ),
         "mae": Preset(

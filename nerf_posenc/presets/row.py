@@ -108,4 +108,4 @@ class PresetTable(Mapping[str, Row], Generic[Row]):
 
 def _key(name: str) -> str:
     """What is left of a name without its case and separators."""
-    return re.sub(r"[\s_-]", "", str(name).lower())
+    return re.sub(r"[\s_.-]", "", str(name).lower())

@@ -33,8 +33,6 @@ SEQUENCES = [
         remark="the library's float32 bands are off in the eighth digit, times 999"),
     Equivalent("diffusers, get_1d_sincos_pos_embed", "SinusoidalEncoder(6, split=True)(x)",
         "encoding/diffusers.1d_sincos"),
-    Equivalent("BERT: learned positions",
-        "LearnedPositionEncoder(512, 768).table(128)"),
     Equivalent("Zipformer, compact relative positions",
         'torch.cat([SinusoidalEncoder(48, frequencies=torch.arange(1.0, 25), phases=("cos", "sin"))'
         "((2 * pi / 48**0.5 * x.sign() * (1 + x.abs() / 48**0.5).log()).atan())[:, :-1], "
@@ -93,17 +91,6 @@ ATTENTION = [
         'torch.cat([RotaryEncoder.preset("deepseek-v2", frequencies=yarn_bands(64, factor=32.0, '
         "trained_length=4096, base=5e4, fast_cycles=1.0)).rotate(q, positions)[:, i::2] for i "
         "in (0, 1)], -1)", "library/kimi-k2/after", tolerance=1e-5, remark=FLOAT32),
-    Equivalent("Phi-4 (14B)", 'RotaryEncoder.preset("llama", base=250_000.0)'),
-    Equivalent("OLMo 2 (7B)", 'RotaryEncoder.preset("llama", base=500_000.0)'),
-    Equivalent("Code Llama (7B)", 'RotaryEncoder.preset("llama", base=1_000_000.0)'),
-    Equivalent("Llama 3.2 (1B)",
-        'RotaryEncoder.preset("llama3", 64, frequencies=llama3_bands(64, factor=32.0))'),
-    Equivalent("Llama 3.2 (3B)",
-        'RotaryEncoder.preset("llama3", frequencies=llama3_bands(128, factor=32.0))'),
-    Equivalent("FLUX.3, Flux3PosEmbed as diffusers has it", "RotaryEncoder(128, 4)"),
-    Equivalent("Cosmos-Predict2, Cosmos-Predict2.5: rope_scale (1, 3, 3) of Video2World 2B",
-        'RotaryEncoder.preset("cosmos", frequencies=[geometric_bands(22), ntk_bands(42, '
-        "factor=3.0), ntk_bands(42, factor=3.0)])"),
     Equivalent("ERNIE-Image",
         'RotaryEncoder(128, pairing="half").rotate_with(x, *RotaryEncoder(128, 3, '
         "axis_dims=(32, 48, 48), base=256.0)(ids))", "released/ernie-image"),
@@ -173,7 +160,6 @@ ATTENTION = [
     Equivalent("EscherNet, CaPE 4-DoF",
         "RotaryEncoder(64, 4, frequencies=torch.ones(8)).rotate(q, poses)",
         "library/cape-4dof/after"),
-    Equivalent("T5, Flan-T5, UL2: relative position bias", "T5RelativeBias(8)(10)"),
     Equivalent("T5, relative position buckets", "T5RelativeBias(1).buckets(offsets)",
         "library/t5/bidirectional", tolerance=0.0),
     Equivalent("T5, relative position buckets of decoders",
@@ -190,9 +176,6 @@ ATTENTION = [
     Equivalent("BEiT, with the class token", "encoder()", "library/beit/output",
         setup="encoder = WindowBias(2, (3, 3), has_class_token=True)\n"
         "encoder.table.data = table"),
-    Equivalent("LeViT: window bias of absolute offsets",
-        "WindowBias(4, (7, 7), is_absolute=True)()"),
-    Equivalent("Swin V2: log-spaced continuous window bias", "LogCPBBias(4)((7, 7))"),
     Equivalent("Swin V2, coordinates of the log-spaced bias", "LogCPBBias(3).coordinates((7, 7))",
         "library/swinv2/table"),
     Equivalent("Swin V2, pretrained at another window",
@@ -202,8 +185,6 @@ ATTENTION = [
         "released/OpenFold, AlphaFold 2: relative positions",
         setup="encoder = ClippedRelativeBias(4, ends=(-32, 32))\n"
         "encoder.bias.load_state_dict(dict(weight=Wr))"),
-    Equivalent("ESMFold, relative positions of residues",
-        "ClippedRelativeBias(128, ends=(-32, 32))(100)"),
     Equivalent("AlphaFold 3, Boltz, Chai: relative residues, one-hot, chains apart",
         "F.one_hot(torch.where(ch[:, None] == ch, ClippedRelativeBias(1, ends=(-4, 4)).buckets("
         "ri[:, None] - ri), 9), 10)",
@@ -219,13 +200,6 @@ ATTENTION = [
         "released/SpeechT5 relative positions",
         setup="encoder = ClippedRelativeBias(8, ends=(-5, 4))\n"
         "encoder.bias.load_state_dict(dict(weight=tab))"),
-    Equivalent("ALiBi (Press et al.), MPT", "alibi_bias(num_heads, length)",
+    Equivalent("ALiBi (Press et al.), MPT, BLOOM", "alibi_bias(num_heads, length)",
         "encoding/x_transformers.alibi_bias", setup="num_heads, length = 2, 3"),
-    Equivalent("BLOOM, Falcon RW: ALiBi by the keys' positions",
-        "alibi_slopes(8)[:, None, None] * torch.arange(100)"),
-    Equivalent("CROMA: ALiBi of distances in two dimensions",
-        "-alibi_slopes(16)[:, None, None] * torch.cdist(*[grid_positions((5, 5)).flatten(0, 1)"
-        ".float()] * 2)"),
-    Equivalent("Kerple", "KerpleBias(8)(100)"),
-    Equivalent("FIRE", "FireBias(8)(100)"),
 ]  # fmt: skip

@@ -3,8 +3,6 @@
 from nerf_posenc_audit.catalog.equivalent import FLOAT32, Equivalent
 
 FIELDS = [
-    Equivalent("Fourier features (Tancik et al.), Gaussian; nerfstudio RFFEncoding",
-        "GaussianEncoder(3, 256, sigma=10.0)(points)"),
     Equivalent("Fourier features (Tancik et al.), input_mapping",
         "GaussianEncoder(3, matrix=matrix)(x)", "encoding/tancik.input_mapping",
         setup="matrix = torch.tensor([[1.0, 0.0, 0.5], [0.0, 1.0, -0.5]])"),
@@ -21,8 +19,6 @@ FIELDS = [
     Equivalent("AlphaFold 3, Boltz, FourierEmbedding of noise levels; RoMa",
         "GaussianEncoder(1, matrix=matrix, offsets=offsets)(times)",
         "library/boltz/output_features"),
-    Equivalent("StyleGAN3 SynthesisInput, sines of random frequencies and phases",
-        "GaussianEncoder(2, matrix=matrix, offsets=offsets - 0.25)(pixels) * amplitudes"),
     Equivalent("EDM2, MPFourier",
         "2**0.5 * GaussianEncoder(1, matrix=freqs[:, None] / (2 * pi), offsets=phases / (2 * "
         "pi))(noise)", "library/edm2/output_features", tolerance=5e-6,
@@ -35,20 +31,12 @@ FIELDS = [
     Equivalent("PhysicsNeMo RotaryEmbedding2DTables, RotaryEmbedding1DTables",
         'torch.stack(RotaryEncoder(24, 2).tables(grid_positions((3, 5)), form="interleaved"))',
         "library/physicsnemo/output_tables"),
-    Equivalent("FreeNeRF, frequency regularization: a factor for each column",
-        'preset("nerf-pytorch", 3, 10)(points) * mask'),
     Equivalent("mip-NeRF 360, integrated encoding on the lifted basis; multinerf",
         'preset("multinerf", 3, 4, basis=icosahedron_basis(2), include_input=None)'
         "(points, covariance=covariances)", "library/mipnerf360-ipe/output_lifted",
         setup="covariances = covs"),
     Equivalent("multinerf, generate_basis('icosahedron', 2)", "icosahedron_basis(2)",
         "library/mipnerf360-basis/output_icosahedron_2"),
-    Equivalent("ZipNeRF, hash grid of 10 levels, without its downweighting by size",
-        "HashGridEncoder(3, 10, log2_table_size=21, features_per_level=4, base_resolution=16, "
-        "growth=2.0)(points)"),
-    Equivalent("Neuralangelo, hash grid of 16 levels from 32 to 2048 cells",
-        "HashGridEncoder(3, 16, log2_table_size=22, features_per_level=8, base_resolution=32, "
-        "max_resolution=1024)(points)"),
     Equivalent("mip-NeRF 360, ZipNeRF: contraction of unbounded scenes; multinerf",
         "contract(points)", "library/mipnerf360-contract/output_contracted"),
     Equivalent("multinerf, inv_contract", "uncontract(contract(points))",
@@ -120,9 +108,6 @@ FIELDS = [
         "encoder = DenseGridEncoder(3, base_resolution=resolution, "
         "features_per_level=features)\n"
         "encoder.load_state_dict(dict(table=grid.T))"),
-    Equivalent("SIREN", "siren(2, 3)(points[:, :2])"),
-    Equivalent("FINER", "finer(2, 3)(points[:, :2])"),
-    Equivalent("WIRE", "wire(2, 3)(points[:, :2])"),
     Equivalent("CameraCtrl, Plücker rays", "plucker_rays(od, dd, moment_first=True)",
         "released/CameraCtrl, rays"),
     Equivalent("Zero123, relative camera",
@@ -182,8 +167,6 @@ IMAGES = [
         setup="dim, shape = 16, (3, 5)\n"
         "encoder = LearnedAxialEncoder((50, 50), dim, axis_order=(1, 0))\n"
         'encoder.load_state_dict({"codes.0": rr, "codes.1": ce})'),
-    Equivalent("RegTR, PositionEmbeddingCoordsSine: zeros behind the columns",
-        "F.pad(GridSinusoidalEncoder(252, 3)(2 * pi * points), (0, 4))"),
     Equivalent("UniDepthV2, rays by sines alone",
         "FourierEncoder(2, frequencies=ratio_bands(256, first=pi, ratio=320 ** (1 / 255)), "
         'layout="pak", phases=("sin",))(x)', "released/UniDepthV2 ray embedding, sines alone",

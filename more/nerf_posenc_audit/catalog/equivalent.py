@@ -11,8 +11,7 @@ class Equivalent(NamedTuple):
         what: libraries, models and functions.
         line: the code; its names are those of nerf_posenc and its parts, ``torch``, ``F`` for
             ``torch.nn.functional``, ``pi``, inputs, sizes, and what a checkpoint has.
-        vector: numbers of the library in tests/data, as ``file/entry/array``; None if there are
-            none.
+        vector: numbers of the library in tests/data, as ``file/entry/array``.
         setup: code that runs before the line, as to load the library's weights.
         tolerance: largest difference in float64.
         remark: why the tolerance is not 1e-6, or what to know.
@@ -20,7 +19,7 @@ class Equivalent(NamedTuple):
 
     what: str
     line: str
-    vector: str | None = None
+    vector: str
     setup: str = ""
     tolerance: float = 1e-6
     remark: str = ""

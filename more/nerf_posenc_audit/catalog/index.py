@@ -12,6 +12,7 @@ from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.encoders.sinusoidal_grid import GridSinusoidalEncoder
 from nerf_posenc.presets import Preset
 from nerf_posenc_attention.rotary import RotaryEncoder
+from nerf_posenc_attention.rotary_config import rotating_types
 from nerf_posenc_audit.catalog.equivalents import SECTIONS
 from nerf_posenc_audit.catalog.presets import PRESETS, encoder_of
 
@@ -27,9 +28,8 @@ _PACKAGES = (
 _THREE_AXES = ("cogvideox-sincos", "prithvi")
 
 
+_FROM_CONFIG = 'RotaryEncoder.from_config("config.json")'
 _FUNCTIONAL = "from torch.nn import functional as F"
-
-NOT_COMPARED = "Not compared with numbers of its library."
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ _SUBJECT = (
     Found(
         "positional encoding of NeRF",
         "FourierEncoder(3, 10)",
-        also=("Fourier features of coordinates",),
+        also=("Fourier features of coordinates", "neural radiance field"),
         about="Mildenhall et al. 2020: sines and cosines of 2^k pi x.",
     ),
     Found(
@@ -89,9 +89,13 @@ _TYPED = {
     "position interpolation; linear scaling": (
         'RotaryEncoder(128, frequencies=geometric_bands(64) / 4, pairing="half")'
     ),
-    "falcon": 'RotaryEncoder(64, pairing="half")',
     "pythia": 'RotaryEncoder.preset("gpt-neox")',
-    "ministral": 'RotaryEncoder.from_config("config.json")',
+    "phi-4; code llama; llama 3.2; ministral; smollm": _FROM_CONFIG,
+    "i-jepa; ijepa": 'preset("mae", 1280)',
+    "dino; depth anything; depth anything v2": (
+        "LearnedGridEncoder.from_table(table, trained_shape).table(shape)"
+    ),
+    "triplane; tri-plane": 'KPlanesEncoder(3, 32, resolution=256, reduce="sum")',
     "chatglm; chatglm2; chatglm3": "RotaryEncoder(128, axis_dims=(64,))",
     "deit; openclip": "LearnedPositionEncoder(197, 768).table(197)",
     "gpt-2; gpt2": "LearnedPositionEncoder(1024, 768).table(1024)",
@@ -99,6 +103,9 @@ _TYPED = {
     "roberta": "LearnedPositionEncoder(514, 768).table(514)[2:]",
     "time embedding; timestep embedding": "SinusoidalEncoder.timestep(256)",
     "gsplat; 3dgs; gaussian splatting": "SphericalHarmonicsEncoder(4)",
+    "siren": "siren(2, 3)",
+    "finer": "finer(2, 3)",
+    "wire": "wire(2, 3)",
     "ingp; instant neural graphics primitives": "HashGridEncoder(3)",
 }
 
@@ -121,7 +128,7 @@ def index() -> tuple[Found, ...]:
         also = tuple(alias for alias in row.aliases if alias not in getattr(row, "dims", ()))
         presets.append(Found(name, _line(name, row), also, about))
     rows = [row for section in SECTIONS.values() for row in section]
-    lines = [Found(row.what, row.code, about="" if row.vector else NOT_COMPARED) for row in rows]
+    lines = [Found(row.what, row.code) for row in rows]
     classes: dict[str, Found] = {}
     for package in _PACKAGES:
         module = importlib.import_module(package)
@@ -136,7 +143,11 @@ def index() -> tuple[Found, ...]:
         for names, line in _TYPED.items()
         for name, *also in (names.split("; "),)
     ]
-    return (*_SUBJECT, *typed, *presets, *lines, *classes.values())
+    configs = [
+        Found(name.removesuffix("_text"), _FROM_CONFIG, about="Read from the model's own file.")
+        for name in rotating_types()
+    ]
+    return (*_SUBJECT, *typed, *presets, *lines, *configs, *classes.values())
 
 
 def find_encodings(text: str) -> list[Found]:
@@ -158,6 +169,11 @@ def find_encodings(text: str) -> list[Found]:
         'GeoCLIP, random features of sigma 16 on the Equal Earth projection'
     """
     return [found for _, found in _ranked("".join(_words(text)))]
+
+
+def begins_others(text: str) -> bool:
+    """Whether a text is only the beginning of names, as ``v-jepa`` of ``vjepa2``."""
+    return min((rank for rank, _ in _ranked("".join(_words(text)))), default=0) == _BEGINNING
 
 
 def find_shorter(text: str) -> tuple[str, list[Found]]:
@@ -236,7 +252,8 @@ def similar_names(text: str) -> list[str]:
     return difflib.get_close_matches(text.lower(), names, n=3, cutoff=0.7)
 
 
-_NOT_FOUND = 4
+# Ranks of names that only begin with a text, and of what does not have it.
+_BEGINNING, _NOT_FOUND = 2, 4
 
 
 def _rank(wanted: str, found: Found) -> int:
