@@ -132,8 +132,12 @@ def _vendor(words: list[str]) -> int:
     parser.add_argument(
         "sizes", nargs="*", type=int, help="sizes: coordinates and bands, or the width"
     )
+    parser.add_argument(
+        "--frequencies", nargs="+", type=float, help="bands of a preset that has none of its own"
+    )
     parsed = parser.parse_args(words)
-    print(vendor(parsed.name, *parsed.sizes), end="")
+    own = {} if parsed.frequencies is None else {"frequencies": parsed.frequencies}
+    print(vendor(parsed.name, *parsed.sizes, **own), end="")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import textwrap
 from importlib.metadata import PackageNotFoundError, version
@@ -21,6 +22,8 @@ _WIDTH = 99
 _SEQUENCE = (0, 1, 2, 17, 4095, 131071)
 # Columns of the vector, at most.
 _MOST_COLUMNS = 6
+# Largest width or number of bands: a file lists its columns.
+_LARGEST = 1 << 16
 
 
 def vendor(name: str, *sizes: int, **overrides: Any) -> str:
@@ -29,18 +32,20 @@ def vendor(name: str, *sizes: int, **overrides: Any) -> str:
     Args:
         name: name or alias of a preset.
         sizes: sizes of its encoder, as `preset` takes them: ``3, 10`` for coordinates and bands.
-        overrides: arguments that differ from the preset's, such as ``bands``.
+        overrides: arguments that differ from the preset's, such as ``frequencies``.
 
     Returns:
         Text of the file. Run as a program it compares itself with its vector.
 
     Raises:
-        ValueError: If the name is unknown or the sizes do not fit.
+        ValueError: If the name is unknown, or the sizes do not fit or are above 65,536.
 
     Examples:
         >>> vendor("nerf", 3, 10).splitlines()[-3:]
         ['if __name__ == "__main__":', '    test()', '    print("right")']
     """
+    if max(sizes, default=0) > _LARGEST:
+        raise ValueError(f"sizes of a file are at most {_LARGEST:,}; got {max(sizes):,}")
     encoder = preset(name, *sizes, **overrides)
     is_rotary = isinstance(encoder, RotaryEncoder)
     body = _rotary(encoder) if is_rotary else _columns(encoder)  # type: ignore[arg-type]
@@ -70,6 +75,10 @@ def _rotary(encoder: RotaryEncoder) -> list[str]:
     """Constants, the table and the rotation of a rotary embedding."""
     bands = encoder.frequency_bands[:, 0]
     constants = [f"# Radians per unit of position of each pair.\nBANDS = {_series(bands)}"]
+    constants.append(
+        "# All sines, then all cosines, which are sines a quarter of a cycle ahead.\n"
+        "QUARTER = torch.arange(2.0, dtype=torch.float64).repeat_interleave(len(BANDS))"
+    )
     pick = "positions[..., None]"
     if encoder.in_dim > 1:
         constants.append(
@@ -85,10 +94,8 @@ def _rotary(encoder: RotaryEncoder) -> list[str]:
     table = f'''
 def pairs(positions: Tensor) -> tuple[Tensor, Tensor]:
     """Cosine and sine of each pair, (*batch, {len(bands)}); positions are {shape}."""
-    bands = torch.cat([BANDS, BANDS])
-    # All sines, then all cosines, which are sines a quarter of a cycle ahead.
-    quarter = torch.arange(2.0, dtype=torch.float64).repeat_interleave(len(BANDS))
-    waves = sines({pick}, bands, quarter){scaled}
+    along = {pick}
+    waves = sines(along, BANDS.repeat(2), QUARTER){scaled}
     sine, cosine = waves.chunk(2, -1)
     return cosine, sine
 '''
@@ -206,6 +213,7 @@ def _encode(encoder: Any, tables: list[tuple[Any, tuple[int, ...]]]) -> list[str
 BANDS = {joined}
 # Band, phase (0: sine, 1: cosine) and axis of each column.
 COLUMNS = {chain}{cut}
+BAND, PHASE, AXIS = torch.tensor(COLUMNS).T
 """
     table = tables[0][0]
     if not _is_in_radians(encoder, table):
@@ -233,10 +241,10 @@ def _encode_function(encoder: Any, table: Any, missing: int) -> str:
         )
     if _is_in_radians(encoder, table):
         body = f"""    # Powers of two are exact in radians too.
-    angles = {along}[..., a] * BANDS[k].to(x)
-    features = torch.where(p.to(x.device) == 1, angles.cos(), angles.sin())"""
+    angles = {along}[..., AXIS] * BANDS[BAND].to(x)
+    features = torch.where(PHASE.to(x.device) == 1, angles.cos(), angles.sin())"""
     else:
-        body = f"""{project}    features = sines({along}[..., a], BANDS[k], p.double())"""
+        body = f"""{project}    features = sines({along}[..., AXIS], BANDS[BAND], PHASE.double())"""
     if basis is not None:
         body = f"{body[:-1]}, x.dtype)"
     if missing and not raw:
@@ -245,7 +253,6 @@ def _encode_function(encoder: Any, table: Any, missing: int) -> str:
     text = f'''
 def encode(x: Tensor) -> Tensor:
     """Features (*batch, {encoder.out_dim}) of coordinates {shape}."""
-    k, p, a = torch.tensor(COLUMNS).T
 {body}
     return {beside.get(str(raw), "features")}
 '''
@@ -358,6 +365,11 @@ def _series(bands: Tensor) -> str:
     for code in _formulas(bands):
         if torch.equal(eval(code, names), bands):
             return code
+    # A series for each axis, one behind the other: each begins above the end of the last.
+    starts = [0, *((bands.diff() > 0).nonzero().flatten() + 1).tolist(), count]
+    parts = [_series(bands[a:b]) for a, b in itertools.pairwise(starts)] if len(starts) > 2 else []
+    if parts and not any("\n" in part for part in parts):
+        return "torch.cat(\n    [\n        " + ",\n        ".join(parts) + ",\n    ]\n)"
     numbers = ", ".join(map(repr, bands.tolist()))
     filled = textwrap.fill(
         numbers, _WIDTH - 8, initial_indent="        ", subsequent_indent=" " * 8

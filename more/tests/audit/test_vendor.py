@@ -65,8 +65,9 @@ def test_file_has_the_bits_of_the_preset(name: str) -> None:
         assert torch.equal(file["encode"](positions), encoder(positions))
 
 
-def test_file_runs_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["vendor", "nerf-pytorch", "3", "10"]) == 0
+@pytest.mark.parametrize("words", ["nerf-pytorch 3 10", "perceiver 2 --frequencies 1 2.5"])
+def test_file_runs_alone(words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["vendor", *words.split()]) == 0
     path = tmp_path / "encoding.py"
     path.write_text(capsys.readouterr().out)
     # Isolated: neither this folder nor PYTHONPATH is searched for modules.
@@ -79,3 +80,9 @@ def test_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean llama" in capsys.readouterr().err
     assert main(["vendor", "nerf"]) == 2
     assert "in_dim" in capsys.readouterr().err
+    assert main(["vendor", "mae", "1000000000"]) == 2
+    assert "at most 65,536" in capsys.readouterr().err
+
+
+def test_bands_of_each_axis_are_a_formula() -> None:
+    assert vendor("flux").count("10000.0 ** -(torch.arange(") == 3
