@@ -95,7 +95,6 @@ def grid_calls(
         for chosen in itertools.product(*choices):
             given = dict(zip(names, chosen, strict=True))
             positions = plain if any(name in _POSITIONS for name in names) else None
-
             rows = plain if any(name in _LENGTHS for name in given) else None
 
             def call(
@@ -369,18 +368,12 @@ def _compared(
     exact = torch.complex(cosine, sine)
     readings = read_waves(output, grid.shape)
     fitting = [one for one in readings if one.values.shape == exact.shape]
+    if not readings:
+        return None
     if not fitting:
-        return (
-            None
-            if not readings
-            else (
-                [
-                    f"{2 * readings[0].values.shape[1]} columns are rotated instead of "
-                    f"{2 * exact.shape[1]}"
-                ],
-                lambda _: torch.tensor(math.inf),
-            )
-        )
+        width = 2 * readings[0].values.shape[1]
+        words = [f"{width} columns are rotated instead of {2 * exact.shape[1]}"]
+        return words, lambda _: torch.tensor(math.inf)
     judged = []
     for waves in fitting:
         words = []

@@ -23,7 +23,6 @@ from torch import Tensor, nn
 from nerf_posenc_audit.asking import ask
 from nerf_posenc_audit.checking import CONDITIONS, FAR, NEAR, errors
 from nerf_posenc_audit.grid_asking import COLUMNS, HEIGHTS, evaluated, grid_calls, identify_grid
-from nerf_posenc_audit.mlx_models import audit_models
 from nerf_posenc_audit.probe import NotAskableError
 from nerf_posenc_audit.rows import Row, brief, printable
 from nerf_posenc_audit.search import identify
@@ -84,10 +83,6 @@ def audit(library: str) -> Iterator[Row]:
     spec = importlib.util.find_spec(library)
     if spec is None:
         raise ValueError(f"there is no library {library!r}; is it installed?")
-    if library == "mlx_lm":
-        folder = Path(next(iter(spec.submodule_search_locations or ())))
-        yield from audit_models("mlx_lm.models", folder / "models")
-        return
     for module_name, names in _defining(library, spec):
         try:
             module = importlib.import_module(module_name)
