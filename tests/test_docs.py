@@ -1,14 +1,13 @@
 """The documentation: its code runs as pasted, and its images and links exist."""
 
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import nerf_posenc
+from docs import make_results
 from docs.make_presets import page as presets_page
 from nerf_posenc.radiance import FIELDS
 from nerf_posenc.training import ENCODINGS
@@ -109,24 +108,27 @@ def check_lengths(pages: Iterable[Path]) -> None:
         assert len(words) <= 1200 or page.stem in references, (page, len(words))
 
 
-def test_every_figure_of_the_pages_is_in_the_manifest_and_stands_where_it_says() -> None:
-    figures = tomllib.loads((ROOT / "docs/figures.toml").read_text(encoding="utf-8"))
-    of_page: dict[str, list[float]] = {}
-    for name, figure in figures.items():
-        assert figure["version"] == nerf_posenc.__version__, name
-        for page in figure["pages"]:
-            text = (ROOT / page).read_text(encoding="utf-8")
-            numbers = re.findall(r"(?<![\d.])\d+(?:\.\d+)?(?![\d.])", text)
-            digits = len(figure["value"].partition(".")[2])
-            rounded = {rounded_up(float(figure["value"]), n) for n in range(digits + 1)}
-            assert rounded & {*numbers}, f"{name} is not on {page}"
-            of_page.setdefault(page, []).append(float(figure["value"]))
+RECORDED = [cell for path in make_results.RECORDS for cell in make_results.read(path)]
+
+
+@pytest.mark.parametrize("page", make_results.pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_tables_of_results_are_those_of_the_record(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert make_results.page_with(text, RECORDED) == text, "run python -m docs.make_results"
+
+
+def test_every_table_of_the_record_stands_on_a_page() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in make_results.pages())
+    assert [c["table"] for c in RECORDED if f"<!-- table {c['table']} -->" not in pages] == []
+
+
+def test_figures_in_prose_are_in_the_record() -> None:
+    known = [float(v) for cell in RECORDED for v in re.findall(r"\d+(?:\.\d+)?", cell["value"])]
     for path in PAGES:
-        page = path.relative_to(ROOT).as_posix()
         is_claiming = path.stem in {"README", "index", "gallery"} or path.parent.name == "howto"
         # What a GPU does stands there alone.
         if is_claiming and path.stem != "gpu":
-            check_numbers(path, of_page.get(page, []))
+            check_numbers(path, known)
 
 
 def check_figures(page: Path, results: Sequence[Path]) -> None:
@@ -153,7 +155,7 @@ def rounded_up(value: float, digits: int) -> str:
 
 def test_every_preset_is_listed_on_its_page() -> None:
     page = (ROOT / "docs/encoders/presets.md").read_text(encoding="utf-8")
-    assert page == presets_page(), "run python -m more.tools.make_equivalents"
+    assert page == presets_page(), "run python -m docs.make_presets"
 
 
 def test_every_module_of_the_wings_is_in_the_api_pages() -> None:

@@ -51,7 +51,6 @@ find llama => python -m nerf_posenc_audit find
 --scene spheres --encodings none --bands 4 => fit fourier too
 --image cat --image dog => given more than once
 --sigma auto --scene spheres => --sigma takes a number, not 'auto'
---encodings wire --optimizer muon => wire cannot be trained with muon; use adam
 --bandz 3 => did you mean --bands? (see
 --sene spheres => did you mean --scene? (see
 --encodings magic => no encoding 'magic'

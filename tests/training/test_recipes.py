@@ -67,8 +67,6 @@ def test_every_network_has_an_optimizer_and_a_learning_rate() -> None:
 
 @pytest.mark.usefixtures("unchecked")
 def test_what_does_not_go_together_is_refused() -> None:
-    with pytest.raises(ValueError, match="wire cannot be trained with muon; use adam"):
-        default_lr("muon", "wire")
     with pytest.raises(ValueError, match="no encoding 'magic'; there are fourier, gaussian"):
         make_encoder(EncoderDescription("magic", in_dim=2, resolution=10))
     with pytest.raises(ValueError, match="lr must be finite and positive"):
