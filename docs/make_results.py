@@ -115,12 +115,8 @@ def measured(command: str, data: Path | None) -> dict[str, Any]:
 
 
 def value_of(runs: Sequence[Mapping[str, Any]], fit: str, measure: str) -> str:
-    """A score as pages have it: the mean of the runs, with what seeds differ by.
-
-    Raises:
-        StopIteration: If a run has no such fit.
-    """
-    found = [next(each for each in run["fits"] if each["name"] == fit) for run in runs]
+    """A score as pages have it: the mean of the runs, with what seeds differ by."""
+    found = [{each["name"]: each for each in run["fits"]}[fit] for run in runs]
     one: dict[str, Any] = next(
         (each for each in runs[0]["measures"] if each["name"] == measure), {}
     )
