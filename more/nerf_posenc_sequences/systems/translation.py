@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc_app.kinds.sequence import guessed
+from nerf_posenc_app.plugins import how_to_install
 from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_sequences.data.types import Pair, Pairs, Words
 from nerf_posenc_sequences.errors import SequenceError
@@ -44,7 +45,7 @@ from nerf_posenc_sequences.systems.translation_report import (
     bleu,
     exact_by_length,
     exact_percent,
-    require_sacrebleu,
+    has_sacrebleu,
     source_attention,
     translations_passage,
 )
@@ -79,8 +80,7 @@ class TranslationSystem(BaseSystem):
             2017); ``width``, ``depth``, ``heads`` (of the Transformer) and ``beam`` apply.
 
     Raises:
-        SequenceError: If there are no pairs, one is too long, an option does not fit, or sacreBLEU
-            is not installed.
+        SequenceError: If there are no pairs, one is too long, or an option does not fit.
     """
 
     def __init__(self, data: Pairs, options: SystemOptions) -> None:
@@ -103,10 +103,10 @@ class TranslationSystem(BaseSystem):
         self.heads = options.heads or 4
         self.beam = options.beam
         self._require_options()
-        require_sacrebleu()
         require_lengths(data)
         self.train_pairs, self.test, self.longer = data.train, data.test, data.longer
-        self.measures = (replace(MEASURES[0], count=len(data.test)), *MEASURES[1:])
+        measures = (m for m in MEASURES[1:] if m is not BLEU or has_sacrebleu())
+        self.measures = (replace(EXACT, count=len(data.test)), *measures)
         self.source_vocabulary = symbols_of(source for source, _ in data.train)
         self.target_vocabulary = symbols_of(target for _, target in data.train)
         self.training = self._tensors(data.train)
@@ -152,8 +152,10 @@ class TranslationSystem(BaseSystem):
         ]
 
     def notes(self) -> list[str]:
-        """Whether few pairs are tested."""
-        return few_tested("pair", len(self.test))
+        """Whether few pairs are tested, and what is needed for BLEU."""
+        install = how_to_install("sequences", companion=True)
+        missing = [] if has_sacrebleu() else [f"BLEU is left out: it needs sacreBLEU, {install}"]
+        return [*few_tested("pair", len(self.test)), *missing]
 
     def data(self) -> Iterable[Tensor]:
         """All symbols."""
@@ -209,13 +211,14 @@ class TranslationSystem(BaseSystem):
         curves = [exact_by_length(translations, test)]
         if longer:
             curves.append(exact_by_length(of_longer, longer, are_longer=True))
+        scores = {
+            EXACT.name: exact_percent(translations, test),
+            BLEU.name: bleu(translations, test),
+            EXACT_LONGER.name: exact_percent(of_longer, longer),
+            BITS.name: self._bits_per_symbol(model, test),
+        }
         return Evaluation(
-            scores={
-                EXACT.name: exact_percent(translations, test),
-                BLEU.name: bleu(translations, test),
-                EXACT_LONGER.name: exact_percent(of_longer, longer),
-                BITS.name: self._bits_per_symbol(model, test),
-            },
+            scores={measure.name: scores[measure.name] for measure in self.measures},
             blocks=[
                 translations_passage(translations[:_NUM_SHOWN], test[:_NUM_SHOWN], self.joiner),
                 *curves,

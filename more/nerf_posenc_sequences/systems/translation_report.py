@@ -1,5 +1,6 @@
 """Blocks of the report of translations: scores, examples, and attention to the source."""
 
+import importlib.util
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
@@ -7,11 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nerf_posenc_app.plugins import how_to_install
 from nerf_posenc_app.values.blocks import Curve, Passage, Token
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_sequences.data.types import Pair, Words
-from nerf_posenc_sequences.errors import SequenceError
 from nerf_posenc_sequences.heat_maps import HeatMap
 
 EXACT = Measure(
@@ -55,27 +54,20 @@ def exact_percent(translations: Sequence[Words], pairs: Sequence[Pair]) -> float
     return 100 * sum(right) / len(right) if right else float("nan")
 
 
-def require_sacrebleu() -> None:
-    """Make sure that `bleu` can be computed.
-
-    Raises:
-        SequenceError: If sacreBLEU is not installed.
-    """
-    try:
-        import sacrebleu  # noqa: F401
-    except ImportError:
-        raise SequenceError(
-            "translations are scored by sacreBLEU, which is not installed: "
-            f"{how_to_install('sequences', companion=True)}"
-        ) from None
+def has_sacrebleu() -> bool:
+    """Whether `bleu` can be computed."""
+    return importlib.util.find_spec("sacrebleu") is not None
 
 
 def bleu(translations: Sequence[Words], pairs: Sequence[Pair]) -> float:
-    """Corpus BLEU over symbols as they are; NaN if no target has the 4 symbols of an n-gram."""
+    """Corpus BLEU over symbols as they are.
+
+    NaN without sacreBLEU, or if no target has the 4 symbols of an n-gram.
+    """
+    if not has_sacrebleu() or all(len(target) < _LONGEST_NGRAM for _, target in pairs):
+        return float("nan")
     import sacrebleu
 
-    if all(len(target) < _LONGEST_NGRAM for _, target in pairs):
-        return float("nan")
     hypotheses = [" ".join(words) for words in translations]
     references = [" ".join(target) for _, target in pairs]
     score = sacrebleu.corpus_bleu(hypotheses, [references], tokenize="none", force=True)

@@ -3,7 +3,6 @@
 import itertools
 import math
 import random
-import sys
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +28,7 @@ from nerf_posenc_sequences.layers.seq2seq import BEGIN, END, PADDING, UNKNOWN, M
 from nerf_posenc_sequences.layers.symbol_loss import IGNORED
 from nerf_posenc_sequences.layers.transformer_seq2seq import TransformerSeq2Seq
 from nerf_posenc_sequences.system import System, SystemOptions
+from nerf_posenc_sequences.systems import translation, translation_report
 from nerf_posenc_sequences.systems.base_system import few_tested
 from nerf_posenc_sequences.systems.pair_batches import (
     PairBatches,
@@ -329,12 +329,17 @@ def test_data_that_cannot_be_used_is_refused() -> None:
         toy(beam=0)
 
 
-def test_a_machine_without_sacrebleu_is_told_what_to_install(
+def test_without_sacrebleu_bleu_alone_is_left_out_and_it_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "sacrebleu", None)
-    with pytest.raises(SequenceError, match=r"pip install '\./more\[sequences\]'"):
-        toy()
+    for module in (translation, translation_report):
+        monkeypatch.setattr(module, "has_sacrebleu", lambda: False)
+    system = toy()
+    assert any("BLEU is left out" in note and "[sequences]" in note for note in system.notes())
+    with torch.no_grad():
+        scores = system.evaluate(system.build("none", generator(0)), "none").scores
+    assert {*scores} == {measure.name for measure in system.measures}
+    assert "bleu" not in scores
 
 
 # The systems.
