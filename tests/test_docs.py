@@ -1,7 +1,7 @@
 """The documentation: its code runs as pasted, and its images and links exist."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -123,26 +123,16 @@ def test_every_table_of_the_record_stands_on_a_page() -> None:
 
 
 def test_figures_in_prose_are_in_the_record() -> None:
-    known = [float(v) for cell in RECORDED for v in re.findall(r"\d+(?:\.\d+)?", cell["value"])]
     for path in PAGES:
         is_claiming = path.stem in {"README", "index", "gallery"} or path.parent.name == "howto"
         # What a GPU does stands there alone.
         if is_claiming and path.stem != "gpu":
-            check_numbers(path, known)
+            check_numbers(path)
 
 
-def check_figures(page: Path, results: Sequence[Path]) -> None:
-    """Check that what a page says in dB or degrees stands in the results."""
-    text = "\n".join(path.read_text(encoding="utf-8") for path in results)
-    # Cells of tables, and numbers with their unit.
-    cells = "".join(line for line in text.splitlines() if line.startswith("|"))
-    known = [float(found) for found in re.findall(r"(?<![\d.^,])\d+(?:\.\d+)?(?![\d.]|,\d)", cells)]
-    known += [float(found) for found in re.findall(r"(\d+(?:\.\d+)?) (?:dB|degrees)", text)]
-    check_numbers(page, known)
-
-
-def check_numbers(page: Path, known: Sequence[float]) -> None:
-    """Check that the numbers in dB or degrees of a page are known ones, rounded."""
+def check_numbers(page: Path) -> None:
+    """Check that the numbers in dB or degrees of a page are those of the record, rounded."""
+    known = [float(v) for cell in RECORDED for v in re.findall(r"\d+(?:\.\d+)?", cell["value"])]
     for number in re.findall(r"(?<![\d.])(\d+(?:\.\d+)?) (?:dB|degrees)\b", prose_of(page)):
         digits = len(number.partition(".")[2])
         assert number in {rounded_up(value, digits) for value in known}, f"{page.name}: {number}"

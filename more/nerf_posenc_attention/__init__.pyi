@@ -12,7 +12,6 @@ from nerf_posenc_attention.learned_grid import LearnedAxialEncoder as LearnedAxi
 from nerf_posenc_attention.learned_grid import LearnedGridEncoder as LearnedGridEncoder
 from nerf_posenc_attention.learned_grid import resize_positions as resize_positions
 from nerf_posenc_attention.memory_networks import MemN2NPositionEncoder as MemN2NPositionEncoder
-from nerf_posenc_attention.memory_networks import TemporalEncoder as TemporalEncoder
 from nerf_posenc_attention.mixed_rotary import MixedRotaryEncoder as MixedRotaryEncoder
 from nerf_posenc_attention.pope import PoPEEncoder as PoPEEncoder
 from nerf_posenc_attention.porting import port_rotary as port_rotary

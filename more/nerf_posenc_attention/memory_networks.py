@@ -17,7 +17,6 @@ from nerf_posenc.core.checks import (
     require_tensor,
 )
 from nerf_posenc.core.encoder import Encoder
-from nerf_posenc_attention.learned import LearnedPositionEncoder
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -108,74 +107,6 @@ class MemN2NPositionEncoder(Encoder):
     def extra_repr(self) -> str:
         """Show all that changes the weights."""
         return f"dim={self.out_dim}, scale={self.scale:g}"
-
-
-class TemporalEncoder(Encoder):
-    r"""Learned embeddings of when a memory was written, for its input and its output side.
-
-    $m_i = \sum_j A x_{ij} + T_A(i)$ and $c_i = \sum_j C x_{ij} + T_C(i)$, memories counted
-    from the latest back (Sukhbaatar et al. 2015, section 4.1).
-
-    Args:
-        max_memories: number of memories, 1 or more.
-        dim: width, 1 or more.
-        std: standard deviation of the initial embeddings, 0.1 in the paper.
-        generator: random number generator; None is torch's own.
-
-    Raises:
-        ValueError: If an argument is out of its range.
-
-    Examples:
-        >>> encoder = TemporalEncoder(50, 20)
-        >>> memories, outputs = encoder(torch.zeros(10, 20), torch.zeros(10, 20))
-        >>> memories.shape
-        torch.Size([10, 20])
-    """
-
-    def __init__(
-        self,
-        max_memories: int,
-        dim: int,
-        *,
-        std: float = 0.1,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__(dim, dim)
-        self.input_codes = LearnedPositionEncoder(max_memories, dim, std=std, generator=generator)
-        self.output_codes = LearnedPositionEncoder(max_memories, dim, std=std, generator=generator)
-
-    def forward(
-        self,
-        inputs: Float[Tensor, "*batch memories dim"],
-        outputs: Float[Tensor, "*batch memories dim"],
-        *,
-        lengths: Int[Tensor, "*batch"] | None = None,
-    ) -> tuple[Float[Tensor, "*batch memories dim"], Float[Tensor, "*batch memories dim"]]:
-        """Add $T_A$ and $T_C$ to the embedded memories.
-
-        Args:
-            inputs: memories embedded by A, in the order they were written.
-            outputs: the same embedded by C.
-            lengths: number of memories of each story, if shorter ones are padded at the end. The
-                padding is left as it is. None: all memories count.
-
-        Returns:
-            Both with their embeddings added; the last memory has embedding 0.
-
-        Raises:
-            ValueError: If there are more memories than embeddings, or the lengths do not fit.
-        """
-        count = inputs.shape[-2]
-        tables = [codes.table(count) for codes in (self.input_codes, self.output_codes)]
-        if lengths is None:
-            added = [table.flip(0) for table in tables]
-        else:
-            _require_lengths(lengths, inputs)
-            # Count back from the last memory of each story. Padding is negative and gets code 0.
-            age = lengths[..., None] - 1 - torch.arange(count, device=inputs.device)
-            is_memory = (age >= 0)[..., None]
-            added = [table[age.clamp(min=0)] * is_memory for table in tables]
-        return inputs + added[0].to(inputs), outputs + added[1].to(outputs)
 
 
 def _require_lengths(lengths: Tensor, padded: Tensor) -> None:

@@ -12,9 +12,9 @@ from nerf_posenc_app.kinds import KINDS
 from tests.test_docs import PAGES as PRODUCT_PAGES
 from tests.test_docs import (
     ROOT,
-    check_figures,
     check_lengths,
     check_links,
+    check_numbers,
     name_of,
     run_code,
     with_code,
@@ -31,7 +31,6 @@ NOUNS = {
     "volume": "volume",
 }
 """How pages name the kinds of data of the companion."""
-RESULTS = [ROOT / "more/docs/results.md", ROOT / "docs/results.md"]
 
 
 @pytest.mark.usefixtures("unchecked", "own_folder")
@@ -51,13 +50,9 @@ def test_pages_are_short() -> None:
     check_lengths(PAGES)
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.parent.name != "systems"], ids=name_of
-)
-def test_every_figure_of_the_pages_stands_in_the_results(page: Path) -> None:
-    # Experiments have figures of their own.
-    if page.stem not in {"results", "experiments"}:
-        check_figures(page, RESULTS)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_figures_in_prose_are_in_the_record(page: Path) -> None:
+    check_numbers(page)
 
 
 def test_links_of_the_repository_become_those_of_the_site() -> None:

@@ -75,11 +75,6 @@ _SUBJECT = (
         also=("RoPE", "rotary", "positional encoding by rotation"),
         about="Su et al. 2021: queries and keys rotated by their position.",
     ),
-    Found(
-        "temporal encoding of memories",
-        "TemporalEncoder(50, 20)",
-        about="Sukhbaatar et al. 2015: a learned embedding of a memory's age.",
-    ),
 )
 # Names that people type, of models and methods that have the encoding of another row.
 _TYPED = {

@@ -8,7 +8,6 @@ from nerf_posenc_attention import (
     LearnedAxialEncoder,
     LearnedGridEncoder,
     MemN2NPositionEncoder,
-    TemporalEncoder,
     augmented_positions,
     resize_positions,
 )
@@ -92,18 +91,6 @@ def test_the_formula_in_circulation_has_twice_the_papers_weights() -> None:
     j = torch.arange(1, length + 1)[:, None]
     copied = 1 + 4 * (k - d / 2) * (j - length / 2) / (d * length)
     torch.testing.assert_close(MemN2NPositionEncoder(d, scale=2.0).table(length), copied)
-
-
-def test_padded_stories_count_memories_from_their_own_last_one() -> None:
-    encoder = TemporalEncoder(8, 4)
-    inputs, outputs = torch.randn(2, 2, 5, 4)
-    lengths = torch.tensor([5, 3])
-    padded = encoder(inputs, outputs, lengths=lengths)
-    for story, length in enumerate(lengths.tolist()):
-        alone = encoder(inputs[story, :length], outputs[story, :length])
-        for ours, expected, given in zip(padded, alone, (inputs, outputs), strict=True):
-            torch.testing.assert_close(ours[story, :length], expected)
-            assert torch.equal(ours[story, length:], given[story, length:])
 
 
 def timm_resampled(

@@ -16,7 +16,7 @@ from docs.naive import (
     normalized_index_codes,
     sinusoidal_codes,
 )
-from nerf_posenc_attention import LearnedPositionEncoder, MemN2NPositionEncoder, TemporalEncoder
+from nerf_posenc_attention import LearnedPositionEncoder, MemN2NPositionEncoder
 from tests.optional import needs
 
 
@@ -94,21 +94,10 @@ def test_memory_network_weights_are_the_papers() -> None:
     torch.testing.assert_close(MemN2NPositionEncoder(dim)(words), words * table)
 
 
-def test_temporal_codes_count_back_from_the_latest_memory() -> None:
-    encoder = TemporalEncoder(6, 3)
-    inputs, outputs = encoder(torch.zeros(2, 4, 3), torch.ones(2, 4, 3))
-    for age in range(4):
-        assert torch.equal(inputs[0, 3 - age], encoder.input_codes.codes[age])
-        assert torch.equal(outputs[1, 3 - age], 1 + encoder.output_codes.codes[age])
-    with pytest.raises(ValueError, match="6 learned ones"):
-        encoder(torch.zeros(7, 3), torch.zeros(7, 3))
-
-
 EMBEDDINGS = torch.rand(4, 6, generator=torch.Generator().manual_seed(0))
 MODULES = [
     pytest.param(lambda: LearnedPositionEncoder(9, 6), (torch.tensor([0, 8, 3]),), id="learned"),
     pytest.param(lambda: MemN2NPositionEncoder(6), (EMBEDDINGS,), id="memn2n"),
-    pytest.param(lambda: TemporalEncoder(5, 6), (EMBEDDINGS, EMBEDDINGS + 1), id="temporal"),
 ]
 
 

@@ -16,7 +16,6 @@ from nerf_posenc_attention import (
     LearnedPositionEncoder,
     LogCPBBias,
     T5RelativeBias,
-    TemporalEncoder,
     WindowBias,
 )
 
@@ -32,7 +31,6 @@ MAKERS = {
     "positions": lambda: LearnedPositionEncoder(9, 6),
     "grid": lambda: LearnedGridEncoder((3, 4), 6, num_prefix=1),
     "axial": lambda: LearnedAxialEncoder((3, 4), 6),
-    "temporal": lambda: TemporalEncoder(5, 6),
 }
 
 

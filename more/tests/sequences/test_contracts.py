@@ -1,5 +1,6 @@
 """What the pages of the systems say, held against the record of their runs."""
 
+import itertools
 import math
 import re
 
@@ -58,7 +59,7 @@ def test_what_a_page_calls_better_is_better_by_more_than_chance(
 ) -> None:
     sign = -1 if column.startswith(FALLING) else 1
     scores = [score(table, row, column) for row in rows]
-    for (better, its_error), (worse, other_error) in zip(scores, scores[1:], strict=False):
+    for (better, its_error), (worse, other_error) in itertools.pairwise(scores):
         assert sign * (better - worse) > 2 * math.hypot(its_error, other_error)
 
 

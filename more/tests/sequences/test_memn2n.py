@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from more.tests.sequences.small_stories import moves
 from nerf_posenc.training.loop import FitState, fit
 from nerf_posenc_app.values.blocks import Curve, Passage
-from nerf_posenc_attention.memory_networks import MemN2NPositionEncoder, TemporalEncoder
+from nerf_posenc_attention import LearnedPositionEncoder
+from nerf_posenc_attention.memory_networks import MemN2NPositionEncoder
 from nerf_posenc_sequences.data.types import Story
 from nerf_posenc_sequences.errors import SequenceError
 from nerf_posenc_sequences.heat_maps import HeatMap
@@ -50,9 +51,13 @@ def by_hand(model: MemN2N, system: MemN2NSystem, told: Story, scale: float | Non
         inputs = torch.stack([embed(s, model.embeddings[first]) for s in told.sentences])
         outputs = torch.stack([embed(s, model.embeddings[first + 1]) for s in told.sentences])
         if len(model.ages):
-            temporal = TemporalEncoder(system.format.max_memories, system.width)
-            temporal.input_codes, temporal.output_codes = model.ages[first : first + 2]  # type: ignore[assignment]
-            inputs, outputs = temporal(inputs, outputs)
+            # T_A and T_C count from the latest memory back.
+            of_inputs, of_outputs = (
+                each.table(len(inputs)).flip(0)
+                for each in model.ages[first : first + 2]
+                if isinstance(each, LearnedPositionEncoder)
+            )
+            inputs, outputs = inputs + of_inputs, outputs + of_outputs
         exps = [math.exp(float(row @ state)) for row in inputs]
         # Empty memories have the score 0.
         total = sum(exps) + system.format.max_memories - len(exps)
