@@ -37,8 +37,20 @@ def on_post_build(config: Any) -> None:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
-    """Let the links to and from the companion's pages lead to their places in the site."""
+    """Let links lead to their places in the site, and the search to what answers a question."""
+    page.meta["search"] = {"boost": search_boost(page.file.src_uri)}
     return with_site_links(markdown, page.file.src_uri, config["repo_url"] or "")
+
+
+def search_boost(place: str) -> float:
+    """Factor of a page's rank in the search: how-tos first, what is looked up last.
+
+    Args:
+        place: its path in the site's sources, such as ``howto/image.md``.
+    """
+    looked_up = re.match(r"(more/)?(api|asked|equivalents|experiments|results|changelog)", place)
+    is_table = place in ("encoders/presets.md", "architecture.md", "conventions.md", "extend.md")
+    return 0.05 if looked_up or is_table else 4.0 if place.startswith("howto/") else 1.0
 
 
 def with_site_links(markdown: str, place: str, repository: str = "") -> str:

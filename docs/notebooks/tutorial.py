@@ -7,19 +7,20 @@
 # and an exercise; try it before you read the next cell, which is the answer. It runs offline, on a
 # CPU, in less than a minute.
 #
-# The first cell installs nerf_posenc if it is missing, and leaves the torch that is there: from the
-# clone that the notebook lies in, or in Colab from the address of the repository. Where
-# `ipywidgets` is installed, two figures have sliders.
+# The first cell installs nerf_posenc and matplotlib if they are missing, and leaves the torch that
+# is there: from the clone that the notebook lies in, or in Colab from the address of the
+# repository. Where `ipywidgets` is installed, two figures have sliders.
 
 # %%
 import importlib.util
 import subprocess
 import sys
 
-if importlib.util.find_spec("nerf_posenc") is None:
+if not all(map(importlib.util.find_spec, ("nerf_posenc", "matplotlib"))):
     repository = ""  # In Colab: its address, such as https://github.com/OWNER/NAME
     source = f"nerf_posenc[app] @ git+{repository}" if repository else "../..[app]"
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", source], check=True)
+    wanted = [source, "matplotlib"]
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", *wanted], check=True)
 
 # %%
 import time
