@@ -258,7 +258,7 @@ def _help(declared: Any, options: Sequence[_Option], program: str, description: 
     width, texts = shutil.get_terminal_size().columns, _texts(declared)
     positional = " ".join(each.values for each in options if each.shown.is_positional)
     about = description or (inspect.getdoc(declared) or "").partition("\nArgs:\n")[0]
-    about = about.strip().replace(f"Example: {SCRIPT}", f"Example: {STARTED}")
+    about = about.strip().replace(f"  {SCRIPT} ", f"  {STARTED} ")
     lines = [" ".join(f"usage: {program} {positional} [OPTIONS]".split())]
     for paragraph in about.split("\n\n"):
         is_list = paragraph.startswith(" ")

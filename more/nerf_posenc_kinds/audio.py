@@ -60,7 +60,7 @@ class AudioOptions(CoordinateOptions[Open]):
     Encodings: none fourier gaussian hash; networks that need no encoding: siren finer gauss
     wire mfn.
 
-    Example: train_fit.py --audio song.wav --duration 5
+      train_fit.py --audio song.wav --duration 5
     """
 
     audio: Annotated[str, InMemory] = PHRASE

@@ -46,7 +46,7 @@ class ClipOptions(CoordinateOptions[Open]):
     Encodings: none fourier gaussian hash; networks that need no encoding: siren finer gauss
     wire mfn.
 
-    Example: train_fit.py --clip film.mp4
+      train_fit.py --clip film.mp4
     """
 
     clip: str = SPHERES

@@ -37,7 +37,7 @@ class PhotosOptions(ViewsOptions[Open]):
 
     Encodings: the same as for --scene.
 
-    Example: train_fit.py --photos FOLDER --seconds 300
+      train_fit.py --photos FOLDER --seconds 300
     """
 
     photos: str = ""

@@ -71,7 +71,7 @@ class ScanOptions(PixelOptions[Open]):
     Encodings: none fourier gaussian hash; networks that need no encoding: siren finer gauss
     wire mfn.
 
-    Example: train_fit.py --scan slice.png --projections 40
+      train_fit.py --scan slice.png --projections 40
     """
 
     scan: Annotated[str, InMemory] = PHANTOM

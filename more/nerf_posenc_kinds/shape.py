@@ -82,7 +82,7 @@ class ShapeOptions(CoordinateOptions[Open]):
     Encodings: none fourier gaussian hash; networks that need no encoding: siren finer gauss
     wire mfn.
 
-    Example: train_fit.py --shape bunny.ply
+      train_fit.py --shape bunny.ply
     """
 
     shape: str = BRICK

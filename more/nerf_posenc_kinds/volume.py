@@ -69,7 +69,7 @@ class VolumeOptions(PixelOptions[Open]):
     Encodings: none fourier gaussian hash; networks that need no encoding: siren finer gauss
     wire mfn.
 
-    Example: train_fit.py --volume head.nii.gz
+      train_fit.py --volume head.nii.gz
     """
 
     volume: Annotated[str, InMemory]

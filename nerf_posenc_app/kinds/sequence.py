@@ -63,7 +63,7 @@ class SequenceOptions(CommonOptions[Open]):
 
     Encodings: none sinusoidal.
 
-    Example: train_fit.py --sequence text.txt
+      train_fit.py --sequence text.txt
     """
 
     sequence: str = TOPICS

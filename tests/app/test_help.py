@@ -45,7 +45,7 @@ def test_the_help_of_a_kind_has_all_its_options_with_a_line_for_each(
     for option in option_names(KINDS[name].Options):
         assert f"{option} " in text, option
     assert "None" not in text
-    assert "Example: train_fit.py" in text
+    assert "  train_fit.py --" in text
 
 
 def test_help_begins_with_the_data_and_ends_with_folder_and_screen(

@@ -22,10 +22,12 @@ class ImageOptions(PixelOptions[Open]):
     """Fit an image without and with an encoding.
 
     Encodings: none fourier gaussian hash; networks that need no encoding: siren finer gauss
-    wire mfn. The default is none fourier hash, with --bands without hash and
-    for pixels that are not fitted also gaussian; auto fits none and what is best in short fits.
+    wire mfn. Without --encodings these are fitted: none fourier hash; with --bands, none fourier;
+    with --held-out or --observed, all four. auto fits none and what is best in short fits.
 
-    Example: train_fit.py --image photo.jpg --bands 10
+      train_fit.py --image photo.jpg --bands 10
+      train_fit.py --image photo.jpg --bands 4 6 8 10
+      train_fit.py --image photo.jpg --encodings none siren --held-out --seeds 3
     """
 
     image: Annotated[str, InMemory] = "cat"

@@ -86,9 +86,11 @@ class SceneOptions(ViewsOptions[Open]):
     """Fit a radiance field without and with an encoding.
 
     Encodings: none fourier gaussian hash. The default is none fourier, with --field proposal
-    also hash.
+    also hash. Photographs without cameras: --photos FOLDER, of the companion.
 
-    Example: train_fit.py --scene FOLDER --encodings none fourier hash
+      train_fit.py --scene FOLDER
+      train_fit.py --scene FOLDER --encodings none fourier hash
+      train_fit.py --scene FOLDER --field auto --seconds 300
     """
 
     scene: Annotated[str, InMemory] = "spheres"
