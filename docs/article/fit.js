@@ -53,8 +53,8 @@ class Fit {
     this.network = new Network([encoded.width, width, width, 3], null, seeded(bands + 1));
   }
 
-  // Steps on random pixels, for some milliseconds.
-  advance(milliseconds, batch = 256) {
+  // Steps on random pixels, for some milliseconds, as far as a given one.
+  advance(milliseconds, until, batch = 256) {
     const end = performance.now() + milliseconds;
     do {
       const x = new Float32Array(batch * this.inputs), y = new Float32Array(batch * 3);
@@ -64,7 +64,7 @@ class Fit {
         y.set(this.cat.subarray(3 * pixel, 3 * pixel + 3), 3 * row);
       }
       this.network.train(x, y, batch, 0.005);
-    } while (performance.now() < end && this.network.step < Fit.MOST);
+    } while (performance.now() < end && this.network.step < until);
   }
 
   // The image at twice the size, and at the pixels PSNR and octaves.

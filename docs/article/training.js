@@ -1,22 +1,30 @@
 "use strict";
 // Figures whose networks train while one reads, each in a worker of its own, so that scrolling stays smooth.
 
+const LEAD = 20; // Steps by which a fit may be ahead of the slowest.
+
 // A worker that trains `new Type(options, cat)` and posts what its render() returns, now and then.
 function trainer(Type, onImage) {
-  const run = `let fit = null, isGoing = false, isWaiting = false, cost = 0;
+  const run = `let fit = null, until = 0, isWaiting = false, cost = 0, trained = 0;
   onmessage = ({ data }) => {
     if (data.cat) fit = new ${Type.name}(data.options, data.cat);
-    isGoing = data.isGoing;
+    until = Math.min(data.until, ${Type.name}.MOST);
     loop();
   };
   function loop() {
-    if (isWaiting || !isGoing || fit.network.step >= ${Type.name}.MOST) return;
-    fit.advance(Math.max(60, 3 * cost)); // A quarter of the time at most goes into images.
-    const begun = performance.now(), rendered = fit.render();
-    cost = performance.now() - begun;
+    if (isWaiting || fit.network.step >= until) return;
+    let begun = performance.now(), rendered = {};
+    fit.advance(60, until);
+    trained += performance.now() - begun;
+    if (trained >= Math.max(60, 3 * cost) || fit.network.step >= ${Type.name}.MOST) { // A quarter of the time at most goes into images.
+      begun = performance.now();
+      rendered = fit.render();
+      cost = performance.now() - begun;
+      trained = 0;
+    }
     postMessage({ ...rendered, step: fit.network.step, isDone: fit.network.step >= ${Type.name}.MOST, parameters: fit.network.numParameters });
     isWaiting = true;
-    setTimeout(() => { isWaiting = false; loop(); }, 20);
+    setTimeout(() => { isWaiting = false; loop(); }, 0);
   }`;
   return pureWorker(run, onImage);
 }
@@ -35,23 +43,31 @@ function race(figure, Type, fits, draw) {
   // It begins by itself when it is seen, unless less motion was asked for, and pauses out of sight;
   // from then on it goes on as the button was left.
   let isGoing = false, isAsked = !matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const goOn = () => {
+    const slowest = Math.min(...fits.map((fit) => fit.isDone ? Infinity : fit.step));
+    for (const fit of fits) fit.worker?.postMessage({ until: isGoing ? slowest + LEAD : 0 });
+  };
   const start = (fit) => {
     fit.worker?.terminate();
-    Object.assign(fit, { curve: [], isDone: false });
+    Object.assign(fit, { curve: [], isDone: false, step: 0 });
     fit.worker = trainer(Type, (state) => {
-      Object.assign(fit, { isDone: state.isDone, state });
+      Object.assign(fit, { isDone: state.isDone, step: state.step });
+      if (fits.every((each) => each.isDone)) set(false);
+      goOn();
+      if (!state.image) return;
+      fit.state = state;
       fit.curve.push([state.step, fit.score(state)]);
       fit.show(state);
-      if (fits.every((each) => each.isDone)) set(false);
       draw();
     });
-    fit.worker.postMessage({ options: fit.options(), cat, isGoing });
+    fit.worker.postMessage({ options: fit.options(), cat, until: 0 });
   };
   const set = (value) => {
     isGoing = value;
     const isOver = fits.every((each) => each.isDone);
     button.textContent = isGoing ? "Pause" : isOver ? "Train again" : "Train";
-    for (const fit of fits) if (isGoing && (!fit.worker || isOver)) start(fit); else fit.worker?.postMessage({ isGoing });
+    for (const fit of fits) if (isGoing && (!fit.worker || isOver)) start(fit);
+    goOn();
   };
   button.addEventListener("click", () => { isAsked = !isGoing; set(isAsked); });
   for (const slider of figure.querySelectorAll("input")) {

@@ -34,7 +34,7 @@ class TaskOptions(CommonOptions[Open], SystemOptions):
     Encodings, depending on the model: none sinusoidal learned rotary and others. A wrong name
     prints the list.
 
-    Example: train_fit.py --task stories --model memn2n
+      train_fit.py --task stories --model memn2n
     """
 
     task: str = "topics"
