@@ -1,8 +1,8 @@
 """Masks of posed images: which pixels are fitted and scored.
 
 A file names them (``mask_path`` of nerfstudio), or they lie where other programs look for them. Of
-``images/NAME.jpg`` COLMAP and nerfstudio take ``masks/NAME.jpg.png`` or ``masks/NAME.png``, whose
-black is left out, and instant-ngp ``images/dynamic_mask_NAME.png``, whose white is. ``mask/`` and
+``images/NAME.jpg`` COLMAP and nerfstudio take ``masks/NAME.jpg.png`` or ``masks/NAME.png``, and
+Metashape writes ``NAME_mask.png``, whose black is left out, and instant-ngp ``images/dynamic_mask_NAME.png``, whose white is. ``mask/`` and
 other suffixes are found as well.
 """
 
@@ -75,8 +75,8 @@ class MaskFinder:
         places = [Path(*inner.parts[1:]), inner] if len(inner.parts) > 1 else [inner]
         for folder, place in itertools.product(self.folders, places):
             listing = self._listing(folder / place.parent)
-            # NAME.jpg.png as in COLMAP, or NAME with any suffix.
-            for stem in (image.name, image.stem):
+            # NAME.jpg.png as in COLMAP, or NAME or NAME_mask with any suffix.
+            for stem in (image.name, image.stem, f"{image.stem}_mask"):
                 if (found := listing.get(_key(stem))) is not None and found != image:
                     return Mask(found)
         return None

@@ -71,12 +71,19 @@ def by_stem(scene: Path) -> None:
         write(scene / "masks" / f"{image.stem}.png", kept)
 
 
+def by_metashape(scene: Path) -> None:
+    for image, kept in zip(images(scene), kept_of(scene), strict=True):
+        write(scene / "masks" / f"{image.stem}_mask.png", kept)
+
+
 def by_instant_ngp(scene: Path) -> None:
     for image, kept in zip(images(scene), kept_of(scene), strict=True):
         write(image.with_name(f"dynamic_mask_{image.stem}.png"), ~kept)
 
 
-@pytest.mark.parametrize("convention", [by_nerfstudio, by_colmap, by_stem, by_instant_ngp])
+@pytest.mark.parametrize(
+    "convention", [by_nerfstudio, by_colmap, by_stem, by_metashape, by_instant_ngp]
+)
 def test_masks_are_found_and_said(scene: Path, convention: Callable[[Path], None]) -> None:
     kept = {image.name: mask for image, mask in zip(images(scene), kept_of(scene), strict=True)}
     convention(scene)
