@@ -2,8 +2,8 @@
 
 A file names them (``mask_path`` of nerfstudio), or they lie where other programs look for them. Of
 ``images/NAME.jpg`` COLMAP and nerfstudio take ``masks/NAME.jpg.png`` or ``masks/NAME.png``, and
-Metashape writes ``NAME_mask.png``, whose black is left out, and instant-ngp ``images/dynamic_mask_NAME.png``, whose white is. ``mask/`` and
-other suffixes are found as well.
+Metashape writes ``NAME_mask.png``, whose black is left out; instant-ngp takes
+``images/dynamic_mask_NAME.png``, whose white is. ``mask/`` and other suffixes are found as well.
 """
 
 from __future__ import annotations
