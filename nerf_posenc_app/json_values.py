@@ -90,9 +90,11 @@ def from_json(kind: Any, value: Any, name: str) -> Any:
         _checked(value, is_list, "a list", name)
         if origin is not tuple:
             return [from_json(arguments[0], item, name) for item in value]
-        if arguments[-1] is not Ellipsis:
-            _checked(value, len(value) == len(arguments), f"a list of {len(arguments)}", name)
-        return tuple(from_json(arguments[0], item, name) for item in value)
+        kinds = arguments
+        if arguments[-1] is Ellipsis:
+            kinds = arguments[:1] * len(value)
+        _checked(value, len(value) == len(kinds), f"a list of {len(kinds)}", name)
+        return tuple(from_json(*pair, name) for pair in zip(kinds, value, strict=True))
     if isinstance(origin, type) and issubclass(origin, Mapping):
         _checked(value, isinstance(value, dict), "an object", name)
         return {

@@ -67,7 +67,6 @@ DEFAULT_ENCODINGS = ("none", "fourier", "hash")
 _COLLAPSED_DB = 0.5
 # An image this near to its mean color is one constant color: 8 bits store no difference.
 _CONSTANT_DB = 60.0
-_CHUNK_PIXELS = 1 << 18
 
 
 # Options that describe the model, under the same names.

@@ -10,7 +10,7 @@ from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
 from nerf_posenc_app.kinds import KINDS, require_installed
 from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import UsageError
-from nerf_posenc_app.runs.saved import FIT_SUFFIX, FITS, FitFile, Metrics, read_metrics
+from nerf_posenc_app.runs.saved import FIT_SUFFIX, FITS, METRICS, FitFile, Metrics, read_metrics
 
 
 def find_fit(run: Path, encoding: str | None) -> tuple[str, Path, Path]:
@@ -99,11 +99,19 @@ def notes_on_fit(run: Path, encoding: str | None, chosen: str, file: Path) -> li
 
 
 def metrics_of(run: Path) -> Metrics | None:
-    """Metrics of a run; None if it is not complete."""
+    """Metrics of a run; None if it is not complete.
+
+    Raises:
+        UsageError: If the run has metrics that cannot be read.
+    """
+    if not (run / METRICS).is_file():
+        return None
     try:
         return read_metrics(run)
-    except (OSError, ValueError):
-        return None
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{run / METRICS} cannot be read: {error}; name a fit with --encoding"
+        ) from None
 
 
 def _best(run: Path, names: Mapping[str, Path]) -> str:

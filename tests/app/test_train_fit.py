@@ -418,8 +418,14 @@ def test_several_numbers_of_bands_are_one_run_with_a_curve(
     assert (f"bands {better} scores best" in page) == is_clear
     assert (f"bands {better} and {worse} differ by less than seeds may" in page) != is_clear
     assert "PSNR of the fitted pixels (dB)" in page
+    # A run of several values is read back by every command.
     assert train_fit.main(["render", "several", "--encoding", "fourier-1", "--quiet"]) == 0
-    assert train_fit.main(["--resume", "several", "--quiet"]) == 0
+    capsys.readouterr()
+    assert train_fit.main(["render", "several"]) == 0
+    assert f"chose fourier-{better} of fourier-2, fourier-1, the best" in capsys.readouterr().out
+    assert train_fit.main(["--resume", "several"]) == 0
+    assert "already complete" in capsys.readouterr().out
+    assert train_fit.main(["compare", "several", "one"]) == 0
 
 
 def test_sigmas_that_are_no_whole_numbers_have_files_of_their_own() -> None:
