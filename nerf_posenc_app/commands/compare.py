@@ -6,9 +6,10 @@ from typing import Annotated
 from nerf_posenc.training.checkpoints import write_text
 from nerf_posenc_app.commands.comparison import write_comparison
 from nerf_posenc_app.options import POSITIONAL, UsageError
-from nerf_posenc_app.report.tables import as_csv, as_tex, table
+from nerf_posenc_app.report.tables import aligned, as_csv, as_tex, table
+from nerf_posenc_app.runs.saved import METRICS
 from nerf_posenc_app.runs.saved_fits import require_new
-from nerf_posenc_app.terminal import say
+from nerf_posenc_app.terminal import printable, say
 
 
 def compare(
@@ -39,15 +40,15 @@ def compare(
         out = out.with_name(f"{out.name}.html")
     elif out.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"--out {out}: the page is written as .html")
-    require_new(out, overwrite=overwrite)
-    for file in filter(None, (csv, tex)):
+    files = [file for file in (out, csv, tex) if file is not None]
+    if len({file.absolute() for file in files}) < len(files):
+        raise UsageError("--out, --csv and --tex need different files")
+    for file in files:
         require_new(file, overwrite=overwrite)
+    # Of runs/*, what is no complete run is left out: pages, and runs that go on.
+    complete = [run for run in runs if (run / METRICS).is_file()] or runs
     try:
-        groups, about = write_comparison(out, runs, is_new=not overwrite)
-        if csv is not None:
-            write_text(csv, as_csv(groups, about.measures, about.run))
-        if tex is not None:
-            write_text(tex, as_tex(groups, about.measures))
+        groups, about = write_comparison(out, complete, is_new=not overwrite)
     except ValueError as error:
         raise UsageError(str(error)) from None
     except FileExistsError:
@@ -57,11 +58,28 @@ def compare(
         compare(runs, csv=csv, tex=tex, overwrite=overwrite)
         return
     except OSError as error:
-        reason = f"{error.filename or out}: {error.strerror}"
-        raise UsageError(f"cannot write {reason}; use --out") from None
+        raise UsageError(f"--out {out} cannot be written: {error.strerror}") from None
+    remarks = list(filter(None, [about.headline, *about.notes]))
+    if about.differing is not None:
+        rows = [about.differing.columns, *about.differing.rows]
+        remarks += ["", f"{about.differing.title}:", *aligned(rows)]
+    remarks += [
+        f"note: {run} is left out: it is no complete run" for run in runs if run not in complete
+    ]
+    _write("--csv", csv, as_csv(groups, about.measures, about.run))
+    comments = "".join(f"% {printable(line)}\n" for line in filter(None, remarks))
+    _write("--tex", tex, comments + as_tex(groups, about.measures))
     for title, fits in groups.items():
         say(title, *table(fits, about.measures).split("\n"), "")
-    say(f"wrote {' and '.join(map(str, filter(None, (out, csv, tex))))}")
+    say(*remarks, f"wrote {' and '.join(map(str, files))}")
+
+
+def _write(option: str, path: Path | None, text: str) -> None:
+    try:
+        if path is not None:
+            write_text(path, text)
+    except OSError as error:
+        raise UsageError(f"{option} {path} cannot be written: {error.strerror}") from None
 
 
 def _new_page() -> Path:

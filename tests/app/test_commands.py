@@ -250,6 +250,26 @@ def test_a_fit_is_rendered_at_a_multiple_of_its_size() -> None:
     assert train_fit.main([*whole, "d.png", "--scale", "2", "--size", "9"]) == 2
 
 
+def test_a_comparison_leaves_out_what_is_no_complete_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, table = tmp_path / "page.html", tmp_path / "table.tex"
+    paths = ["image", str(tmp_path), "--out", str(page)]
+    assert train_fit.main(["compare", *paths, "--tex", str(table)]) == 0
+    said = f"note: {tmp_path} is left out: it is no complete run"
+    assert said in capsys.readouterr().out
+    assert f"% {said}\n" in table.read_text()
+    # The page that it wrote is among the files of the next glob.
+    assert (
+        train_fit.main(["compare", "image", str(page), "--out", str(tmp_path / "next.html")]) == 0
+    )
+    capsys.readouterr()
+    assert train_fit.main(["compare", "image", "--csv", "scores", "--tex", "./scores"]) == 2
+    assert "different files" in capsys.readouterr().err
+    assert train_fit.main(["compare", "image", "--csv", "missing/scores.csv"]) == 2
+    assert "--csv missing/scores.csv cannot be written" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("words", [["help"], ["help", "render"]])
 def test_help_is_a_command_too(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert train_fit.main(words) == 0
