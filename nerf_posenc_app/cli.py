@@ -145,12 +145,16 @@ def _run(arguments: Sequence[str], context: Context) -> int:
             raise UsageError(f"no command {name!r}; {guess} (commands: {', '.join(COMMANDS)})")
         return read(COMMANDS[name], arguments[1:], command=name) or 0
     if any(argument.split("=")[0] == "--resume" for argument in arguments):
-        arguments_read = read(
-            options_of_resume, arguments, others=lambda: {"a new run": CommonOptions}
-        )
+        arguments_read = read(options_of_resume, arguments, others=_of_new_runs)
         return 0 if resume(context, **arguments_read) else 1
     kind, options = parse(arguments)
     return 0 if context.experiment(kind, options, context) else 1
+
+
+def _of_new_runs() -> dict[str, type[CommonOptions[Any]]]:
+    """Options that a run takes as it begins, and none that goes on."""
+    of_kinds = {f"a new run of --{name}": kind.Options for name, kind in KINDS.items()}
+    return {"a new run": CommonOptions, **of_kinds}
 
 
 def _fail(message: str, status: int, stop: Stop | None = None) -> int:

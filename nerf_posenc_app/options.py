@@ -148,24 +148,23 @@ class CommonOptions(Generic[Open]):
     """Encodings to fit; FILE.py:CLASS is an encoding or a network of your own."""
 
     width: Annotated[int | None, Range(1, 1 << 14)] = None
-    """Units per hidden layer (default: 256 for images, 128 for scenes, 64 after a hash grid)."""
+    """Units per hidden layer (default: 256; scenes 128, sequences 96, after a hash grid 64)."""
 
     depth: Annotated[int | None, Range(1, 1 << 8)] = None
-    """Hidden layers (default: 4, and 2 after a hash grid)."""
+    """Hidden layers (default: 4; 2 after a hash grid and for sequences)."""
 
     steps: Count[Open] = LEFT_OPEN
-    """Training steps per fit (default: 600 for an image up to a megapixel, 700 for a scene; more on
-    a GPU)."""
+    """Training steps per fit (default: images 600, scenes 700, sequences 800; more on a GPU)."""
 
     seconds: Seconds = None
     """Training time per fit in seconds, instead of --steps."""
 
     batch_size: Count[Open] = LEFT_OPEN
-    """Pixels, rays or examples per step (default: 8192 pixels, 1024 rays; more on a GPU)."""
+    """Examples per step (default: 8192 pixels, 1024 rays, 64 pieces of text; more on a GPU)."""
 
     lr: Annotated[float | None, Range(0, 1000, is_open=True)] = None
-    """Peak learning rate (default: with a ReLU network 0.05 by muon, 0.003 by adam; 0.03 and 0.01
-    after a hash grid)."""
+    """Peak learning rate (default: 0.05 by muon, 0.003 by adam; after a hash grid 0.03 and 0.01;
+    sequences 0.02)."""
 
     seed: Annotated[int, Range(0, (1 << 32) - 1)] = 0
     """Random seed of the initial weights and the batches."""

@@ -85,7 +85,7 @@ def yarn_bands(
 
     A band with more than ``fast_cycles`` cycles over the trained length is kept, one with fewer
     than ``slow_cycles`` is divided by the factor (Peng et al. 2023, section 3.2).
-    The queries and keys are also scaled by [yarn_scale][nerf_posenc.core.yarn_scale].
+    The queries and keys are also scaled by [yarn_scale][nerf_posenc_attention.yarn_scale].
 
     Args:
         dim: width, an even number of 4 or more.
@@ -153,9 +153,9 @@ def llama3_bands(
 ) -> Float[Tensor, " num_bands"]:
     """Bands of Llama 3.1: slow ones are divided by the factor, fast ones kept, with a ramp between.
 
-    As [yarn_bands][nerf_posenc.core.yarn_bands], but the ramp is linear in the number of cycles
-    over the trained length instead of in the index of the band (Llama Team 2024, arXiv:2407.21783;
-    ``"llama3"`` of transformers).
+    As [yarn_bands][nerf_posenc_attention.yarn_bands], but the ramp is linear in the number of
+    cycles over the trained length instead of in the index of the band (Llama Team 2024,
+    arXiv:2407.21783; ``"llama3"`` of transformers).
 
     Args:
         dim: width, an even number of 4 or more.
@@ -190,7 +190,7 @@ def longrope_bands(
 
     Models have two lists, ``short_factor`` up to the trained length and ``long_factor`` beyond
     it. The queries and keys are also scaled by
-    [longrope_scale][nerf_posenc.core.longrope_scale].
+    [longrope_scale][nerf_posenc_attention.longrope_scale].
 
     Args:
         dim: width, an even number of 2 or more.

@@ -77,6 +77,8 @@ class Series:
         given = self.parameters.get("factor")
         if given is not None:
             return positive(given, "factor")
+        if self.trained_length is None and self.parameters.get(TRAINED) is None:
+            raise ValueError(f"the rope parameters need 'factor' or {TRAINED!r}")
         return (self.max_length or self.before_scaling) / self.before_scaling
 
 

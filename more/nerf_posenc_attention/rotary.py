@@ -40,8 +40,8 @@ class RotaryEncoder(Rotation):
         base: ratio of the longest wavelength (not reached) to the shortest.
         frequencies: other bands, rad per unit of position: ``(num_bands,)`` for every axis,
             ``(num_bands, num_axes)``, or a sequence of one tensor for each axis, whose lengths
-            may differ. They come from [ntk_bands][nerf_posenc.core.ntk_bands],
-            [yarn_bands][nerf_posenc.core.yarn_bands] and so on, or ``linear_bands`` (pixels).
+            may differ. They come from [ntk_bands][nerf_posenc_attention.ntk_bands],
+            [yarn_bands][nerf_posenc_attention.yarn_bands] and so on, or ``linear_bands`` (pixels).
         axis_dims: columns of each axis, even numbers. Columns that are left over are not rotated
             (partial rotary: ``axis_dims=(16,)`` with a ``dim`` of 64). None divides ``dim``
             evenly.

@@ -103,6 +103,8 @@ def rotary_arguments(
     head_dim, dim = _columns(config, given)
     if not 0 < head_dim <= _WIDEST or not 0 < dim <= _WIDEST:
         raise ValueError(f"heads of {head_dim} columns, {dim} of them rotated, are not plausible")
+    if head_dim % 2:
+        raise ValueError(f"the width of a head must be even; got {head_dim}")
     sizes = (config.get(key) for key in (TRAINED, "max_position_embeddings"))
     trained, longest = (None if size is None else whole(size, TRAINED) for size in sizes)
     series = Series(given, head_dim, dim, base, trained, longest, length)
@@ -188,7 +190,10 @@ def read_config(config: Mapping[str, Any] | str | Path | Any) -> dict[str, Any]:
                 f"there is no file {str(path)!r}; of a model on a hub, give the path of its "
                 "config.json or transformers' AutoConfig.from_pretrained(name)"
             )
-        config = json.loads(path.read_text(encoding="utf-8-sig"))
+        try:
+            config = json.loads(path.read_text(encoding="utf-8-sig"))
+        except ValueError as error:
+            raise ValueError(f"{path} is no JSON file: {error}") from None
         if not isinstance(config, dict):
             raise ValueError(f"{path} must hold an object; it holds a {type(config).__name__}")
     elif hasattr(config, "to_dict"):

@@ -10,6 +10,7 @@ import argparse
 import importlib
 import json
 import os
+import re
 import sys
 import textwrap
 import warnings
@@ -105,7 +106,9 @@ def _built(made: type, module: Any, config: str | None) -> Any:
 
 def _find(words: list[str]) -> int:
     """Print the lines that mention a text; of nothing, all lines."""
-    text = " ".join(words)
+    parser = argparse.ArgumentParser(prog="python -m nerf_posenc_audit find")
+    parser.add_argument("words", nargs="*", help="name of a model, a library or a method")
+    text = " ".join(parser.parse_args(words).words)
     encodings = find_encodings(text) if text else index()
     if not encodings:
         shorter, encodings = find_shorter(text)
@@ -119,7 +122,9 @@ def _find(words: list[str]) -> int:
         also = f" (also {', '.join(one.also)})" if one.also else ""
         remarks = imports_of(one.line)
         if one.about and text:
-            remarks.append(textwrap.shorten(one.about, _MOST_REMARK, placeholder=" ..."))
+            # Links of docstrings are of no use here.
+            about = re.sub(r"\[([^]]+)\]\[[^]]*\]", r"\1", one.about)
+            remarks.append(textwrap.shorten(about, _MOST_REMARK, placeholder=" ..."))
         remark = "".join(f"\n    # {remark}" for remark in remarks)
         print(f"{one.name}{also}\n    {one.line}{remark}")
     return 0 if find_encodings(text) or not text else 2

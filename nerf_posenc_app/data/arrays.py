@@ -48,7 +48,7 @@ def record_in_memory(pixels: Any, *, is_light: bool = False) -> Decoded:
     if array.dtype.kind == "f":
         known = array[~np.isnan(array)]
         if not (known.size and known.min() >= 0 and known.max() < np.inf):
-            raise SceneError("an image must hold finite numbers, 0 or more, or NaN")
+            raise SceneError("an image must hold finite numbers, 0 or more; NaN where it has none")
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (3, 4)):
         raise SceneError(
             f"an image must be (height, width) or (height, width, 3 or 4); got {array.shape}"
@@ -145,5 +145,8 @@ def numbers(data: Any, name: str) -> npt.NDArray[Any]:
     except (TypeError, ValueError, RuntimeError, MemoryError) as error:
         raise SceneError(f"{name} must be a path or numbers; {error}") from None
     if array.dtype.kind not in "fiub" or array.size == 0:
-        raise SceneError(f"{name} must be a path or numbers; got {array.dtype} {array.shape}")
+        empty = "an empty array, " if array.size == 0 else ""
+        raise SceneError(
+            f"{name} must be a path or numbers; got {empty}{array.dtype} {array.shape}"
+        )
     return array.astype(np.float32) if array.dtype.kind in "fb" else array

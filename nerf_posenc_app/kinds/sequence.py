@@ -344,7 +344,8 @@ def _read(name_or_path: str) -> tuple[str, str, str]:
             from pydoc_data.topics import topics
 
             return "\n".join(topics.values()), TOPICS, "Python's help topics"
-        require(path.is_file(), f"--sequence {path}: there is no such file; give a text file")
+        what = "it is a folder" if path.is_dir() else "there is no such file"
+        require(path.is_file(), f"--sequence {path}: {what}; give a text file")
         with path.open("rb") as file:
             content = file.read(_MAX_BYTES + 1)
         require(

@@ -217,7 +217,7 @@ def _ranked(wanted: str) -> list[tuple[int, Found]]:
 
 
 def imports_of(code: str) -> list[str]:
-    """Statements that import what a line of code has from elsewhere than ``nerf_posenc`` itself.
+    """Statements that import what a line of code has.
 
     Args:
         code: line of an encoding.
@@ -231,11 +231,12 @@ def imports_of(code: str) -> list[str]:
     # Not in texts, as of preset("siren").
     names_alone = re.sub(r"\"[^\"]*\"|'[^']*'", "", code)
     words = sorted(set(re.findall(r"(?<![.\w])[A-Za-z]\w*", names_alone)))
-    root, *parts = (importlib.import_module(package) for package in _PACKAGES)
+    parts = [importlib.import_module(package) for package in _PACKAGES]
     others = {"pi": "from math import pi", "torch": "import torch", "F": _FUNCTIONAL}
     statements = [others[word] for word in others if word in words]
     for part in parts:
-        names = [word for word in words if word in part.__all__ and word not in root.__all__]
+        names = [word for word in words if word in part.__all__]
+        words = [word for word in words if word not in names]
         if names:
             statements.append(f"from {part.__name__} import {', '.join(names)}")
     return statements

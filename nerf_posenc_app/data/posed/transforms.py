@@ -182,7 +182,7 @@ def _frames(finder: ImageFinder, name: str, meta: dict[str, Any], entries: Any) 
     for i, entry in enumerate(entries):
         where = f"{file}: frame {i}"
         if not isinstance(entry, dict) or not isinstance(entry.get("file_path"), str):
-            raise SceneError(f"{where} has no file_path")
+            raise SceneError(f"{where} has no file_path that is the name of an image")
         pose = pose_of({**meta, **entry}, where)
         path = finder.find(entry["file_path"])
         if path is not None:
@@ -259,6 +259,12 @@ def camera_from_meta(
     if "fl_x" not in meta and "camera_angle_x" not in meta:
         raise SceneError(f"{where} has neither fl_x nor camera_angle_x nor K")
     numbers = {k: _number(meta[k], k, where) for k in _INTRINSICS if k in meta}
+    for name in ("camera_angle_x", "camera_angle_y"):
+        if not 0 < numbers.get(name, 1.0) < math.pi:
+            raise SceneError(
+                f"{where}: {name} must be between 0 and pi rad; got {numbers[name]:g}"
+                + (", which may be degrees" if 7 < numbers[name] < 180 else "")
+            )
     stated = round(numbers.get("w", 0)), round(numbers.get("h", 0))
 
     def camera(width: int, height: int) -> Camera:

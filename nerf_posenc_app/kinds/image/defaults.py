@@ -66,8 +66,8 @@ def warn_of_bands(config: ImageConfig, image: Image) -> None:
     has_extra = isinstance(config.num_bands, int) and config.num_bands > enough + spare
     if has_extra and recipes.encodings_with("num_bands", config.encodings) and not config.quiet:
         print_to_stderr(
-            f"warning: more than {enough} bands go beyond the Nyquist frequency of {resolution} "
-            f"pixels and only add noise between them; --bands {enough} suffices"
+            f"warning: more than {enough} bands go beyond three quarters of the Nyquist frequency "
+            f"of {resolution} pixels and mostly add noise between them; --bands {enough} suffices"
         )
 
 

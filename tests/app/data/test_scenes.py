@@ -293,7 +293,7 @@ def broken_folders() -> dict[str, Any]:
         "a list": (text("[]"), "must contain an object"),
         "no frames": (text("{}"), "no list of frames"),
         "no camera": (meta(camera_angle_x=None), "neither fl_x nor camera_angle_x"),
-        "wide camera": (meta(camera_angle_x=4.0), "field of view"),
+        "wide camera": (meta(camera_angle_x=4.0), "camera_angle_x must be between 0 and pi rad"),
         "stretched": (frame(transform_matrix=stretched), "not rigid"),
         "transposed": (
             frame(transform_matrix=torch.tensor(POSE).T.tolist()),
