@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from nerf_posenc.training.checkpoints import CheckpointError
+from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
 from nerf_posenc_app.in_memory import InMemory, file_options
 from nerf_posenc_app.json_values import from_json
 from nerf_posenc_app.kinds import KINDS, require_installed
@@ -16,6 +16,7 @@ from nerf_posenc_app.runs.folder import REPORT, open_run_folder
 from nerf_posenc_app.runs.run import Context
 from nerf_posenc_app.runs.saved import DATA, FIT_SUFFIX, FITS, RunState, read_metrics
 from nerf_posenc_app.terminal import say
+from nerf_posenc_app.values.names import file_stem
 
 
 def options_of_resume(
@@ -86,6 +87,12 @@ def resume(
         context = replace(context, command=state.command, cwd=state.cwd, resumed=state)
         context.stop.folder = resume
         if _is_complete(resume, state):
+            for name in state.fits:
+                file = resume / FITS / f"{file_stem(name)}{FIT_SUFFIX}"
+                try:
+                    load_checkpoint(file)
+                except CheckpointError as error:
+                    raise UsageError(f"{error}; remove the file to fit it again") from None
             if not quiet:
                 say(f"{resume} is already complete; there is nothing to resume")
             return True

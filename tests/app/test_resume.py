@@ -148,6 +148,21 @@ def test_a_run_is_resumed_from_another_folder(monkeypatch: pytest.MonkeyPatch) -
     assert Path("../run/metrics.json").exists()
 
 
+def test_a_damaged_fit_of_a_complete_run_is_named_and_its_scores_are_kept(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert train_fit.main([*RUNS["image"], "--quiet", "--out", "run"]) == 0
+    kept = Path("run/metrics.json").read_bytes()
+    file = Path("run/fits/none.safetensors")
+    file.write_bytes(file.read_bytes()[:-5])
+    assert train_fit.main(["--resume", "run"]) == 2
+    assert f"{file} is not a checkpoint, or is damaged" in capsys.readouterr().err
+    assert Path("run/metrics.json").read_bytes() == kept
+    file.unlink()
+    assert train_fit.main(["--resume", "run", "--quiet"]) == 0
+    assert file.exists()
+
+
 def test_a_damaged_fit_is_named_and_the_others_go_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
