@@ -138,7 +138,9 @@ def _how(details: Mapping[str, Any]) -> str:
     if "lr" in known:
         parts.append(f"{known['optimizer']} {known['lr']:g}")
     parts += [f"adam {known['adam_lr']:g}"] if "adam_lr" in known else []
-    parts += [f"{known['schedule']} schedule".replace("_", " ")] if "schedule" in known else []
+    # The method of a class says no more than that it has one.
+    schedule = str(known.get("schedule", "."))
+    parts += [] if "." in schedule else [f"{schedule} schedule".replace("_", " ")]
     parts += [f"EMA {known['ema_decay']:g}"] if known.get("ema_decay") else []
     parts += [str(known["precision"])] if "precision" in known else []
     parts += [f"batches of {known['batch_size']:,}"] if "batch_size" in known else []
