@@ -224,6 +224,8 @@ def test_rotated_part_of_latent_attention_stands_alone() -> None:
         ({"rope_scaling": {"type": "linear"}}, "factor"),
         ({"rope_scaling": {"type": "sqrt", "factor": 4.0}}, "sqrt"),
         ({"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "low_freq_factor"),
+        ({"rope_parameters": {"rope_type": "yarn"}}, "'factor'"),
+        ({"head_dim": 127}, "even; got 127"),
         ({"rope_parameters": {"full": {"rope_theta": 1e4}, "speed": 2}}, "speed"),
         ({"rotary_compress": 2.0}, "rotary_compress"),
     ],
