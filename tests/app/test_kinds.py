@@ -108,7 +108,7 @@ BAD: list[tuple[str, str, Callable[[str], object], str]] = [
     ("sequence", "a.txt", written(b""), "0 characters"),
     ("sequence", "a.txt", written(b"\xff\xfe\0"), "is not UTF-8 text (byte 1)"),
     ("sequence", "a.txt", written(b"a\0" * 999), "is a binary file"),
-    ("sequence", "a.txt", lambda name: Path(name).mkdir(), "there is no such file"),
+    ("sequence", "a.txt", lambda name: Path(name).mkdir(), "it is a folder"),
     ("sequence", "a.txt", lambda name: None, "there is no such file"),
 ]
 
