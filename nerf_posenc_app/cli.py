@@ -100,6 +100,7 @@ def main(arguments: Sequence[str], experiment: Callable[..., bool]) -> int:
     stop = Stop()
     with lasting_streams() as (out, _), handled_signals(stop) as signals:
         try:
+            _require_text(arguments)
             command = shlex.join([*command_words(), *arguments])
             status = _run(arguments, Context(printable(command), stop, experiment))
         except SystemExit as ended:
@@ -149,6 +150,19 @@ def _run(arguments: Sequence[str], context: Context) -> int:
         return 0 if resume(context, **arguments_read) else 1
     kind, options = parse(arguments)
     return 0 if context.experiment(kind, options, context) else 1
+
+
+def _require_text(arguments: Sequence[str]) -> None:
+    """Raise if a word is no text, which no file of a run could hold.
+
+    Raises:
+        UsageError: Naming the word.
+    """
+    for word in arguments:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"{printable(word)} is not UTF-8; rename the file or folder") from None
 
 
 def _of_new_runs() -> dict[str, type[CommonOptions[Any]]]:

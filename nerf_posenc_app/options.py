@@ -148,10 +148,12 @@ class CommonOptions(Generic[Open]):
     """Encodings to fit; FILE.py:CLASS is an encoding or a network of your own."""
 
     width: Annotated[int | None, Range(1, 1 << 14)] = None
-    """Units per hidden layer (default: 256; scenes 128, sequences 96, after a hash grid 64)."""
+    """Units per hidden layer (default: images 256, after a hash grid 64; scenes 128, nerf and mip
+    256; sequences 96)."""
 
     depth: Annotated[int | None, Range(1, 1 << 8)] = None
-    """Hidden layers (default: 4; 2 after a hash grid and for sequences)."""
+    """Hidden layers (default: images 4, after a hash grid 2; scenes 4, nerf and mip 8; sequences
+    2)."""
 
     steps: Count[Open] = LEFT_OPEN
     """Training steps per fit (default: images 600, scenes 700, sequences 800; more on a GPU)."""
@@ -163,8 +165,8 @@ class CommonOptions(Generic[Open]):
     """Examples per step (default: 8192 pixels, 1024 rays, 64 pieces of text; more on a GPU)."""
 
     lr: Annotated[float | None, Range(0, 1000, is_open=True)] = None
-    """Peak learning rate (default: 0.05 by muon, 0.003 by adam; after a hash grid 0.03 and 0.01;
-    sequences 0.02)."""
+    """Peak learning rate (default: by network, encoding and optimizer; the last note of a run
+    names it)."""
 
     seed: Annotated[int, Range(0, (1 << 32) - 1)] = 0
     """Random seed of the initial weights and the batches."""

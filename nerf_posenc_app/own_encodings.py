@@ -35,6 +35,12 @@ from nerf_posenc_app.terminal import first_line
 
 _NAMED = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
 
+# Names of other files of a run folder, and of methods without training that stand beside fits.
+_TAKEN = {
+    *("original", "truth", "comparison"),
+    *("guess", "given", "linear", "cubic", "rbf", "bilinear", "bicubic", "lanczos", "sart"),
+}
+
 Options = TypeVar("Options", bound=CommonOptions)
 
 
@@ -160,8 +166,8 @@ def _tried(name: str, value: Any, file: Path | None, given: str) -> OwnEncoding:
     Raises:
         UsageError: If its name is taken, or it takes coordinates of no kind of data.
     """
-    if name in (*ENCODINGS, *NETWORKS):
-        raise UsageError(f"{given}: there is an encoding {name} already; rename yours")
+    if name in (*ENCODINGS, *NETWORKS) or name.lower() in _TAKEN:
+        raise UsageError(f"{given}: the name {name} is taken; rename yours")
     own = OwnEncoding(name, value)
     content = file.read_bytes() if file is not None and file.is_file() else b""
     # A helper that the file imports, or a file of weights, shows in what it computes.

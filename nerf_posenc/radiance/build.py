@@ -168,7 +168,10 @@ def make_renderer(
     """
     row = get_field(options.field)
     recipes.get_recipe(options.encoding)
-    if options.encoding not in row.encodings():
+    # An encoding of the user's own is one of coordinates, for fields that take all of those.
+    is_own = isinstance(options.encoding, recipes.OwnEncoding) and options.encoding.recipe
+    takes_own = is_own and {*recipes.ENCODINGS} <= {*row.encodings()}
+    if not takes_own and options.encoding not in row.encodings():
         raise ValueError(
             f"the {options.field} field does not take the encoding {options.encoding!r}; use the "
             "mlp field"

@@ -241,7 +241,8 @@ def _unique_labels(folders: Sequence[Path]) -> list[str]:
     resolved = [folder.resolve() for folder in folders]
     for depth in range(1, max((len(folder.parts) for folder in resolved), default=1) + 1):
         labels = ["/".join(folder.parts[-depth:]) for folder in resolved]
-        if len(set(labels)) == len(labels):
+        # The page has the commands of all runs under this name.
+        if len(set(labels)) == len(labels) and "command" not in labels:
             return labels
     raise ValueError("a run folder is given twice")
 

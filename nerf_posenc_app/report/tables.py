@@ -61,7 +61,7 @@ def columns(results: Sequence[Result], measures: Sequence[Measure]) -> list[Meas
 
 def spread_text(result: Result, measure: Measure) -> str:
     """Standard deviation over seeds and their number: ``"± 2.06 (3)"``; empty for one seed."""
-    values = [seed[measure.name] for seed in result.evaluation.by_seed]
+    values = [seed[measure.name] for seed in result.evaluation.by_seed if measure.name in seed]
     if len(values) < 2 or not all(map(math.isfinite, values)):
         return ""
     return f"± {statistics.stdev(values):.{measure.digits}f} ({len(values)})"
@@ -171,11 +171,11 @@ def as_csv(
             made_by = (run.get("device"), versions.get("nerf_posenc"), versions.get("torch"))
             first_seed = None if fit.is_reference else run.get("config", {}).get("seed", 0)
             one = {**fit.scores, "steps": fit.steps, "seconds": fit.seconds}
-            for i, by_seed in enumerate(fit.evaluation.by_seed or [one]):
+            for by_seed in fit.evaluation.by_seed or [one]:
                 values = {**one, **by_seed}
                 texts = (
                     *(title, run.get("data", {}).get("digest"), fit.name.run, fit.name.in_run),
-                    None if first_seed is None else first_seed + i,
+                    None if first_seed is None else round(first_seed + by_seed.get("seed", 0)),
                     *map(fit.details.get, PER_FIT),
                 )
                 scores = (values.get(name, "") for name in names)

@@ -121,6 +121,7 @@ def _begin(prepared: Run) -> None:
         cwd=context.cwd,
         config={name: value for name, value in config.items() if name not in NOT_COMPARED},
         fits=[str(name) for name in prepared.names],
+        facts=as_json(kind.facts),
         digest=prepared.digest,
         versions=versions(),
     )
@@ -152,6 +153,8 @@ def _begin(prepared: Run) -> None:
         ]
         if changed:
             prepared.config.log(f"note: the run was started with {'; '.join(changed)}")
+        # What was searched for is not searched for again.
+        kind.facts = {**before.facts, **kind.facts}
     context.stop.folder = folder.path
     own = state.own_encodings.items()
     context.stop.encodings = [f"{file.path}:{name}" for name, file in own if file.path]

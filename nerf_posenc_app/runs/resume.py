@@ -106,7 +106,8 @@ def _is_complete(folder: Path, state: RunState) -> bool:
     try:
         fits = read_metrics(folder).complete_fits()
         files = [f"{FITS}/{fit.name.stem}{FIT_SUFFIX}" for fit in fits.values()]
-        is_whole = set(fits) == set(state.fits)
+        repeats = state.config.get("num_seeds", 1) > 1
+        is_whole = {*fits} == {*(state.config["encodings"] if repeats else state.fits)}
         return is_whole and all((folder / file).is_file() for file in (REPORT, *files))
     except (OSError, ValueError):
         return False

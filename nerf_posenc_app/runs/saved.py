@@ -62,6 +62,7 @@ class RunState:
         cwd: folder that relative paths start from.
         config: the resolved configuration.
         fits: names of all fits.
+        facts: what was found out about the data, as by ``--bands auto``.
         digest: checksum of the data.
         token: part of the names of files in progress.
         versions: versions of what the run was begun with.
@@ -75,6 +76,7 @@ class RunState:
     cwd: str = ""
     config: dict[str, Any] = field(default_factory=dict)
     fits: Sequence[str] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
     digest: str = ""
     token: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)

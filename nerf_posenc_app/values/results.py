@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -107,12 +108,23 @@ def over_seeds(results: Sequence[Result]) -> list[Result]:
     return [_mean(group) for group in groups.values()]
 
 
+def _spread(values: Sequence[float]) -> float:
+    """Standard deviation; NaN where a score is not finite."""
+    return statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan
+
+
 def _mean(group: Sequence[Result]) -> Result:
     first = group[0]
     if len(group) == 1:
         return first
     by_seed = [
-        {**result.scores, "steps": result.steps, "seconds": result.seconds} for result in group
+        {
+            **result.scores,
+            "steps": result.steps,
+            "seconds": result.seconds,
+            "seed": result.name.extra_seed,
+        }
+        for result in group
     ]
     means = {name: statistics.mean(scores[name] for scores in by_seed) for name in first.scores}
     return replace(
@@ -123,7 +135,7 @@ def _mean(group: Sequence[Result]) -> Result:
                 points[0].step,
                 statistics.mean(point.seconds for point in points),
                 statistics.mean(point.score for point in points),
-                statistics.stdev(point.score for point in points),
+                _spread([point.score for point in points]),
             )
             for points in zip(*(result.history for result in group), strict=False)
             if len({point.step for point in points}) == 1

@@ -98,10 +98,13 @@ def test_a_run_says_what_was_tried_and_is_resumed_with_it(
     assert "dB after 6 steps each" in printed
     made = errors_of(monkeypatch, lambda name, bands: 0.0)
     # As if it had ended before its report was written.
+    before = json.loads(Path("run/metrics.json").read_text())
     Path("run/metrics.json").unlink()
     with quick_report():
         assert train_fit.main(["--resume", "run", "--quiet"]) == 0
     assert made == []
     metrics = json.loads(Path("run/metrics.json").read_text())
+    # What the search found stays on record.
+    assert metrics["data"] == before["data"]
     assert [fit["encoding"] for fit in metrics["fits"]] == metrics["config"]["encodings"]
     assert metrics["config"]["encodings"][0] == "none"

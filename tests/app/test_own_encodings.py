@@ -14,6 +14,7 @@ from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.recipes import ENCODINGS
 from nerf_posenc_app import FittedRun, fit
 from tests.signals import require_same_bits, run_with_signal
+from tests.small import SMALL_SCENE, quick_report, without_hull
 
 OWN = """
 import torch
@@ -31,6 +32,7 @@ class CubicEncoder(Module):
 Small = EncodingRecipe(title="Cubes", build=lambda m, _: CubicEncoder(m.in_dim), layers=(8, 1))
 fourier = CubicEncoder
 broken = 3
+original = truth = bilinear = CubicEncoder
 """
 
 BAD = """
@@ -69,6 +71,18 @@ class Chance(Encoder):
 """
 
 
+@pytest.mark.usefixtures("own_folder")
+def test_an_encoding_of_a_file_is_fitted_to_a_scene_and_rendered() -> None:
+    Path("mine.py").write_text(OWN)
+    run = [*SMALL_SCENE, "--encodings", "none", "mine.py:CubicEncoder", "--out", "run", "--quiet"]
+    with without_hull(), quick_report():
+        assert train_fit.main(run) == 0
+    fits = json.loads(Path("run/metrics.json").read_text())["fits"]
+    assert [fit["name"] for fit in fits] == ["none", "CubicEncoder"]
+    words = ["render", "run", "--encoding", "mine.py:CubicEncoder", "--turntable", "2"]
+    assert train_fit.main(words) == 0
+
+
 @pytest.mark.usefixtures("own_folder", "no_report")
 def test_an_encoding_of_a_file_is_imported_where_it_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -98,7 +112,10 @@ def test_an_encoding_of_a_file_is_imported_where_it_is_named(
     render = ["render", "../run", "--encoding", "../mine.py:CubicEncoder", "--quiet"]
     assert train_fit.main(render) == 0
     for word, message in {
-        "../mine.py:fourier": "there is an encoding fourier already",
+        "../mine.py:fourier": "the name fourier is taken",
+        # As a file of the run folder, and as a method without training.
+        "../mine.py:original": "the name original is taken",
+        "../mine.py:bilinear": "the name bilinear is taken",
         "../mine.py:broken": "has no class broken derived from",
         "../mine.py:missing": "it has CubicEncoder, Small",
         "../mine.py": "../mine.py needs the name of a class in it: ../mine.py:CubicEncoder",

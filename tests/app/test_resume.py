@@ -1,5 +1,6 @@
 """Runs that are interrupted and resumed."""
 
+import csv
 import json
 import shutil
 import signal
@@ -146,6 +147,24 @@ def test_a_run_is_resumed_from_another_folder(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir("elsewhere")
     assert train_fit.main(["--resume", "../run", "--quiet"]) == 0
     assert Path("../run/metrics.json").exists()
+
+
+def test_a_complete_run_of_seeds_is_known_to_be_and_is_compared_with_one_of_other_measures(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_noise()
+    run = ["--image", "noise.png", "--steps", "4", "--width", "8", "--depth", "1", "--video", "0"]
+    run += ["--encodings", "none", "--quiet", "--out"]
+    assert train_fit.main([*run, "seeds", "--seeds", "2", "--seed", "5"]) == 0
+    assert train_fit.main([*run, "between", "--held-out"]) == 0
+    kept = Path("seeds/metrics.json").read_bytes()
+    assert train_fit.main(["--resume", "seeds"]) == 0
+    assert "already complete" in capsys.readouterr().out
+    assert Path("seeds/metrics.json").read_bytes() == kept
+    assert train_fit.main(["compare", "seeds", "between", "--csv", "scores.csv"]) == 0
+    with Path("scores.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["run"] == "seeds"]
+    assert [row["seed"] for row in rows] == ["5", "6"]
 
 
 def test_a_damaged_fit_of_a_complete_run_is_named_and_its_scores_are_kept(

@@ -73,6 +73,20 @@ def test_repetitions_are_resumed_and_models_are_of_the_first_seed() -> None:
     assert FittedRun(run.folder).scores == before
 
 
+def test_scores_that_are_infinite_have_no_spread() -> None:
+    repeated = [
+        Result(
+            name=FitName("none", swept),
+            seconds=1.0,
+            evaluation=Evaluation({"psnr_db": score}),
+            history=[Point(10, 1.0, score)],
+        )
+        for swept, score in ((None, math.inf), (("seed", 1), 3.0))
+    ]
+    (mean,) = over_seeds(repeated)
+    assert math.isnan(mean.history[0].deviation)
+
+
 def test_seeds_and_several_values_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     assert train_fit.main(["--image", "star", "--bands", "4", "6", "--seeds", "2"]) == 2
     assert "--seeds and several values of another option" in capsys.readouterr().err

@@ -55,7 +55,7 @@ class ImageOptions(PixelOptions[Open]):
         int | tuple[int, ...] | Literal["auto"] | Open, Range(1, 100), Shown("bands")
     ] = LEFT_OPEN  # type: ignore[assignment]
     """Frequency bands L of fourier: sine and cosine of 2^k pi x for k = 0 ... L-1 (default:
-    1 + floor(log2(3N/8)) for N pixels along the longer side). Each of several values gets a
+    1 + floor(log2(3N/8)) for N fitted pixels along the longer side). Each of several values gets a
     fit; auto chooses by short fits."""
 
     sigma: Annotated[
