@@ -95,10 +95,8 @@ def test_umlauts_are_printed_where_the_locale_has_none() -> None:
 
 
 def test_an_image_of_any_name_is_fitted_and_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    name = b"caf\xe9 red\x1b[31m new\nline.png"
-    path = os.fsdecode(name)
-    with open(name, "wb") as file:
-        Image.new("RGB", (9, 9), "red").save(file, "PNG")
+    path = "café red\x1b[31m new\nline.png"
+    Image.new("RGB", (9, 9), "red").save(path)
     options = [*SMALL_RUN, "--encodings", "none"]
     assert train_fit.main(["--image", path, *options]) == 0
     printed = capsys.readouterr().out
@@ -106,6 +104,16 @@ def test_an_image_of_any_name_is_fitted_and_reported(capsys: pytest.CaptureFixtu
     (folder,) = Path("runs").iterdir()
     assert (folder / "report.html").stat().st_size > 1000
     assert train_fit.main(["compare", str(folder), "--out", "page.html"]) == 0
+
+
+def test_a_name_that_is_no_text_is_refused_before_anything_is_written(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # A run of it could be neither resumed nor compared.
+    for words in (["--image", os.fsdecode(b"caf\xe9.png")], ["--out", os.fsdecode(b"caf\xe9")]):
+        assert train_fit.main(words) == 2
+        assert "is not UTF-8; rename the file or folder" in capsys.readouterr().err
+    assert [*Path().iterdir()] == []
 
 
 @pytest.mark.slow
