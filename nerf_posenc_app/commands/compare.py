@@ -1,5 +1,6 @@
 """``train_fit.py compare RUN ...``: one page for several runs."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -7,7 +8,7 @@ from nerf_posenc.training.checkpoints import write_text
 from nerf_posenc_app.commands.comparison import write_comparison
 from nerf_posenc_app.options import POSITIONAL, UsageError
 from nerf_posenc_app.report.tables import aligned, as_csv, as_tex, table
-from nerf_posenc_app.runs.saved import METRICS
+from nerf_posenc_app.runs.saved import METRICS, STATE
 from nerf_posenc_app.runs.saved_fits import require_new
 from nerf_posenc_app.terminal import printable, say
 
@@ -23,7 +24,7 @@ def compare(
     """Write one page that compares the fits of several runs, grouped by their data.
 
     Args:
-        runs: Run folders.
+        runs: Run folders, or a folder of runs for all in it.
         out: Page to write, NAME.html (default: a new file under runs/).
         csv: Also write the scores to this CSV file, a row for each seed of each fit.
         tex: Also write the table to this LaTeX file (package booktabs).
@@ -45,6 +46,7 @@ def compare(
         raise UsageError("--out, --csv and --tex need different files")
     for file in files:
         require_new(file, overwrite=overwrite)
+    runs = tuple(each for run in runs for each in _runs_in(run))
     # Of runs/*, what is no complete run is left out: pages, and runs that go on.
     complete = [run for run in runs if (run / METRICS).is_file()] or runs
     try:
@@ -72,6 +74,13 @@ def compare(
     for title, fits in groups.items():
         say(title, *table(fits, about.measures).split("\n"), "")
     say(*remarks, f"wrote {' and '.join(map(str, files))}")
+
+
+def _runs_in(folder: Path) -> Sequence[Path]:
+    """The run of a folder, or all runs of a folder of runs, the oldest first."""
+    files = sorted(folder.glob(f"*/{STATE}"), key=lambda each: each.stat().st_mtime)
+    is_run = (folder / STATE).is_file() or (folder / METRICS).is_file()
+    return [folder] if is_run or not files else [file.parent for file in files]
 
 
 def _write(option: str, path: Path | None, text: str) -> None:

@@ -23,7 +23,7 @@ from nerf_posenc_app.own_encodings import OwnFile
 from nerf_posenc_app.report.images import read_run_image, run_file
 from nerf_posenc_app.report.page import SECTIONS, About
 from nerf_posenc_app.report.tables import PER_FIT, gain
-from nerf_posenc_app.terminal import print_to_stderr, quoted
+from nerf_posenc_app.terminal import print_to_stderr
 from nerf_posenc_app.values.blocks import Block, Video, View
 from nerf_posenc_app.values.finding import Finding
 from nerf_posenc_app.values.measures import Measure
@@ -31,8 +31,6 @@ from nerf_posenc_app.values.names import block_files
 from nerf_posenc_app.values.results import Result
 
 METRICS = "metrics.json"
-# Runs that the error of a folder of runs names.
-_LISTED_RUNS = 5
 STATE = "run.json"
 FITS = "fits"
 DATA = "data"
@@ -321,10 +319,6 @@ def read_metrics(folder: Path) -> Metrics:
     if not file.is_file():
         if not folder.is_dir():
             raise ValueError(f"there is no folder {folder}")
-        if runs := sorted(folder.glob(f"*/{METRICS}"), key=lambda each: each.stat().st_mtime):
-            names = ", ".join(quoted(run.parent) for run in runs[: -_LISTED_RUNS - 1 : -1])
-            newest = ", the newest of them" if len(runs) > _LISTED_RUNS else ""
-            raise ValueError(f"it is a folder of runs: give some of {names}{newest}")
         resume = "; continue it with --resume" if (folder / STATE).is_file() else ""
         raise ValueError(f"it has no {METRICS}: the run is not complete{resume}")
     values = _values(file)

@@ -188,7 +188,7 @@ def mistakes() -> dict[str, tuple[list[str], str]]:
         ),
         "a size beyond memory": (["render", "image", "--size", "99999"], "--size must be 1 to"),
         "a turntable of an image": (["render", "image", "--turntable", "3"], "is for a scene"),
-        "a run of no metrics": (["compare", "."], "a folder of runs: give some of"),
+        "a run of no metrics": (["compare", "image/fits"], "it has no metrics.json"),
         "a file that is no fit": (["export", "bad.json"], "is not a checkpoint"),
         "several images": (["render", "."], "give the folder of one"),
     }
@@ -259,6 +259,16 @@ def test_a_comparison_leaves_out_what_is_no_complete_run(
     said = f"note: {tmp_path} is left out: it is no complete run"
     assert said in capsys.readouterr().out
     assert f"% {said}\n" in table.read_text()
+    # A folder of runs is all of them.
+    shutil.copytree("image", tmp_path / "runs/one")
+    shutil.copytree("image", tmp_path / "runs/two")
+    (tmp_path / "runs/two/metrics.json").unlink()
+    capsys.readouterr()
+    words = ["compare", str(tmp_path / "runs"), "--out", str(tmp_path / "all.html")]
+    assert train_fit.main(words) == 0
+    printed = capsys.readouterr().out
+    assert "one: hash" in printed
+    assert f"note: {tmp_path / 'runs/two'} is left out" in printed
     # The page that it wrote is among the files of the next glob.
     assert (
         train_fit.main(["compare", "image", str(page), "--out", str(tmp_path / "next.html")]) == 0
