@@ -1,6 +1,7 @@
 """The command line: arguments in, exit status out. Signals are handled here alone."""
 
 import difflib
+import os
 import shlex
 import signal
 import textwrap
@@ -160,8 +161,9 @@ def _require_text(arguments: Sequence[str]) -> None:
     """
     for word in arguments:
         try:
-            word.encode()
-        except UnicodeEncodeError:
+            # Where the locale is not UTF-8, the bytes of the word may be all the same.
+            os.fsencode(word).decode()
+        except UnicodeError:
             raise UsageError(f"{printable(word)} is not UTF-8; rename the file or folder") from None
 
 
