@@ -93,7 +93,7 @@ def test_values_under_masks_of_views_change_no_number() -> None:
             fit(
                 scene=replace(views, pixels=pixels, masks=mask),
                 out=f"run{under}",
-                encodings=["none", "fourier"],
+                encodings=["fourier"],
                 turntable=0,
                 test_views=1,
                 **{**FEW, "steps": 3},
