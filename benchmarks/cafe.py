@@ -21,7 +21,7 @@ class CAFE(nn.Module):
     Args:
         in_dim: number of coordinates, in [-1, 1].
         out_dim: number of outputs.
-        width: of all layers; of its features, 176 in 236 are random frequencies, as published.
+        width: width of all layers; 176 of 236 features are random frequencies, as published.
         depth: not used; the authors' network has one hidden layer.
         bandwidth: factor of the frequencies' deviation, 30 cycles per unit for 512 pixels.
     """

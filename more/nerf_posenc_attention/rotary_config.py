@@ -342,10 +342,10 @@ def _one_of(values: Mapping[str, Any], read: Sequence[str], inner: Any, default:
     """The value of one quantity that has several names.
 
     Args:
-        values: what stands beside the rope parameters, by name.
+        values: numbers beside the rope parameters, by name.
         read: names that the model's class reads; the others must say the same.
-        inner: what stands in the rope parameters; None if nothing does.
-        default: what the class fills in; None if it is not known.
+        inner: number in the rope parameters; None if there is none.
+        default: number that the class fills in; None if it is not known.
     """
     given = dict(values) if inner is None else {**values, "the rope parameters": inner}
     known = [key for key in given if key in read or key not in values]

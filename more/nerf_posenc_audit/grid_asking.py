@@ -240,7 +240,7 @@ def read_waves(output: Any, shape: Sequence[int]) -> list[Waves]:
     """The waves that an output may hold; none if it holds no cosines and sines.
 
     Args:
-        output: what the module returned.
+        output: output of the module.
         shape: rows and columns of the patches.
     """
     found = []
@@ -296,7 +296,7 @@ def compare(
 
     Args:
         module: module or function.
-        expected: what it should compute.
+        expected: encoder that it should compute.
         name: name of the preset that says how patches are counted; None counts rows and columns.
 
     Returns:
@@ -439,7 +439,7 @@ def identify_grid(output: Any, grid: Grid) -> Match | None:
     """The encoding that an output for the patches of a grid holds; None if none is exact.
 
     Args:
-        output: what the module returned.
+        output: output of the module.
         grid: how it was called.
 
     Raises:

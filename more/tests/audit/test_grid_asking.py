@@ -23,7 +23,7 @@ class Written(nn.Module):
 
     Args:
         name: name of the preset.
-        fault: what is wrong; empty for nothing.
+        fault: reason why it is wrong; empty if it is not.
     """
 
     def __init__(self, name: str, fault: str = "") -> None:
