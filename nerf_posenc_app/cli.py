@@ -1,7 +1,6 @@
 """The command line: arguments in, exit status out. Signals are handled here alone."""
 
 import difflib
-import os
 import shlex
 import signal
 import textwrap
@@ -161,10 +160,12 @@ def _require_text(arguments: Sequence[str]) -> None:
     """
     for word in arguments:
         try:
-            # Where the locale is not UTF-8, the bytes of the word may be all the same.
-            os.fsencode(word).decode()
-        except UnicodeError:
-            raise UsageError(f"{printable(word)} is not UTF-8; rename the file or folder") from None
+            word.encode()
+        except UnicodeEncodeError:
+            raise UsageError(
+                f"{printable(word)} is no text in this locale; rename the file or folder, or set "
+                "PYTHONUTF8=1"
+            ) from None
 
 
 def _of_new_runs() -> dict[str, type[CommonOptions[Any]]]:

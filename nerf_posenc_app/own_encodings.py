@@ -37,7 +37,7 @@ _NAMED = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
 
 # Names of other files of a run folder, and of methods without training that stand beside fits.
 _TAKEN = {
-    *("original", "truth", "comparison"),
+    *("original", "truth", "comparison", "auto", *ENCODINGS, *NETWORKS),
     *("guess", "given", "linear", "cubic", "rbf", "bilinear", "bicubic", "lanczos", "sart"),
 }
 
@@ -166,7 +166,7 @@ def _tried(name: str, value: Any, file: Path | None, given: str) -> OwnEncoding:
     Raises:
         UsageError: If its name is taken, or it takes coordinates of no kind of data.
     """
-    if name in (*ENCODINGS, *NETWORKS) or name.lower() in _TAKEN:
+    if name.lower() in _TAKEN:
         raise UsageError(f"{given}: the name {name} is taken; rename yours")
     own = OwnEncoding(name, value)
     content = file.read_bytes() if file is not None and file.is_file() else b""

@@ -93,8 +93,19 @@ def rotary_arguments(
         length: length of the sequences, for scalings that depend on it.
 
     Raises:
-        ValueError: If a key is missing or not understood.
+        ValueError: If a key is missing or not understood, or a value is of another kind.
     """
+    config = read_config(config)
+    try:
+        return _arguments(config, layer_type, length)
+    except (ArithmeticError, AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"a value of the configuration is of another kind: {error!r}") from error
+
+
+def _arguments(
+    config: Mapping[str, Any], layer_type: str | None, length: int | None
+) -> dict[str, Any]:
+    """Arguments that the part of a configuration that rotates describes."""
     config, given = _resolved(config, layer_type)
     kind, base, model = given["rope_type"], given["rope_theta"], config.get("model_type", "")
     if "preset" in config:

@@ -8,7 +8,7 @@ from nerf_posenc.training.checkpoints import write_text
 from nerf_posenc_app.commands.comparison import write_comparison
 from nerf_posenc_app.options import POSITIONAL, UsageError
 from nerf_posenc_app.report.tables import aligned, as_csv, as_tex, table
-from nerf_posenc_app.runs.saved import METRICS, STATE
+from nerf_posenc_app.runs.saved import METRICS, STATE, read_metrics
 from nerf_posenc_app.runs.saved_fits import require_new
 from nerf_posenc_app.terminal import printable, say
 
@@ -46,11 +46,12 @@ def compare(
         raise UsageError("--out, --csv and --tex need different files")
     for file in files:
         require_new(file, overwrite=overwrite)
-    runs = tuple(each for run in runs for each in _runs_in(run))
-    # Of runs/*, what is no complete run is left out: pages, and runs that go on.
-    complete = [run for run in runs if (run / METRICS).is_file()] or runs
+    found = [each for run in runs for each in _runs_in(run)]
+    # Of runs/* pages and runs that go on are left out; of a folder, also runs of other measures.
+    reasons = _left_out(found, are_listed=len(found) == len(runs)) if len(found) > 1 else {}
+    chosen = [run for run in found if run not in reasons] or found
     try:
-        groups, about = write_comparison(out, complete, is_new=not overwrite)
+        groups, about = write_comparison(out, chosen, is_new=not overwrite)
     except ValueError as error:
         raise UsageError(str(error)) from None
     except FileExistsError:
@@ -65,9 +66,7 @@ def compare(
     if about.differing is not None:
         rows = [about.differing.columns, *about.differing.rows]
         remarks += ["", f"{about.differing.title}:", *aligned(rows)]
-    remarks += [
-        f"note: {run} is left out: it is no complete run" for run in runs if run not in complete
-    ]
+    remarks += [f"note: {run} is left out: {why}" for run, why in reasons.items()]
     _write("--csv", csv, as_csv(groups, about.measures, about.run))
     comments = "".join(f"% {printable(line)}\n" for line in filter(None, remarks))
     _write("--tex", tex, comments + as_tex(groups, about.measures))
@@ -81,6 +80,23 @@ def _runs_in(folder: Path) -> Sequence[Path]:
     files = sorted(folder.glob(f"*/{STATE}"), key=lambda each: each.stat().st_mtime)
     is_run = (folder / STATE).is_file() or (folder / METRICS).is_file()
     return [folder] if is_run or not files else [file.parent for file in files]
+
+
+def _left_out(runs: Sequence[Path], *, are_listed: bool) -> dict[Path, str]:
+    """Runs that are not complete or, unless all were named, measure other things than the last."""
+    reasons, measured = {}, {}
+    for run in runs:
+        try:
+            measured[run] = read_metrics(run).measures[0]
+        except (OSError, ValueError):
+            reasons[run] = "it is no complete run"
+    last = next(reversed(measured.values()), None)
+    others = {
+        run: one
+        for run, one in measured.items()
+        if last and one.name != last.name and not are_listed
+    }
+    return reasons | {run: f"it measures {one.quantity}" for run, one in others.items()}
 
 
 def _write(option: str, path: Path | None, text: str) -> None:

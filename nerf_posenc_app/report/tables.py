@@ -171,11 +171,11 @@ def as_csv(
             made_by = (run.get("device"), versions.get("nerf_posenc"), versions.get("torch"))
             first_seed = None if fit.is_reference else run.get("config", {}).get("seed", 0)
             one = {**fit.scores, "steps": fit.steps, "seconds": fit.seconds}
-            for by_seed in fit.evaluation.by_seed or [one]:
+            for i, by_seed in enumerate(fit.evaluation.by_seed or [one]):
                 values = {**one, **by_seed}
                 texts = (
                     *(title, run.get("data", {}).get("digest"), fit.name.run, fit.name.in_run),
-                    None if first_seed is None else round(first_seed + by_seed.get("seed", 0)),
+                    None if first_seed is None else f"{first_seed + by_seed.get('seed', i):.0f}",
                     *map(fit.details.get, PER_FIT),
                 )
                 scores = (values.get(name, "") for name in names)

@@ -105,7 +105,7 @@ def _is_complete(folder: Path, state: RunState) -> bool:
     """Whether a run has its report and its checkpoints, with every fit complete."""
     try:
         fits = read_metrics(folder).complete_fits()
-        files = [f"{FITS}/{fit.name.stem}{FIT_SUFFIX}" for fit in fits.values()]
+        files = [f"{FITS}/{file_stem(name)}{FIT_SUFFIX}" for name in state.fits]
         repeats = state.config.get("num_seeds", 1) > 1
         is_whole = {*fits} == {*(state.config["encodings"] if repeats else state.fits)}
         return is_whole and all((folder / file).is_file() for file in (REPORT, *files))

@@ -205,7 +205,10 @@ def _listed(texts: Sequence[str]) -> str:
 
 def is_chance(fit: Result, baseline: Result, measure: Measure) -> bool:
     """Whether seeds overlap, or shares of few test examples differ by less than chance."""
-    a, b = ([s[measure.name] for s in each.evaluation.by_seed] for each in (fit, baseline))
+    a, b = (
+        [seed[measure.name] for seed in each.evaluation.by_seed if measure.name in seed]
+        for each in (fit, baseline)
+    )
     if len(a) > 1 and len(b) > 1 and min(a) <= max(b) and min(b) <= max(a):
         return True
     if measure.count is None:

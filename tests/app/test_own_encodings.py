@@ -32,7 +32,7 @@ class CubicEncoder(Module):
 Small = EncodingRecipe(title="Cubes", build=lambda m, _: CubicEncoder(m.in_dim), layers=(8, 1))
 fourier = CubicEncoder
 broken = 3
-original = truth = bilinear = CubicEncoder
+original = truth = bilinear = auto = CubicEncoder
 """
 
 BAD = """
@@ -116,6 +116,7 @@ def test_an_encoding_of_a_file_is_imported_where_it_is_named(
         # As a file of the run folder, and as a method without training.
         "../mine.py:original": "the name original is taken",
         "../mine.py:bilinear": "the name bilinear is taken",
+        "../mine.py:auto": "the name auto is taken",
         "../mine.py:broken": "has no class broken derived from",
         "../mine.py:missing": "it has CubicEncoder, Small",
         "../mine.py": "../mine.py needs the name of a class in it: ../mine.py:CubicEncoder",

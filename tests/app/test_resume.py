@@ -167,6 +167,15 @@ def test_a_complete_run_of_seeds_is_known_to_be_and_is_compared_with_one_of_othe
     assert [row["seed"] for row in rows] == ["5", "6"]
 
 
+def test_a_repetition_that_was_removed_is_fitted_again() -> None:
+    words = [*RUNS["image"], "--seeds", "2", "--quiet", "--out", "run"]
+    assert train_fit.main(words) == 0
+    file = Path("run/fits/none-1.safetensors")
+    file.unlink()
+    assert train_fit.main(["--resume", "run", "--quiet"]) == 0
+    assert file.exists()
+
+
 def test_a_damaged_fit_of_a_complete_run_is_named_and_its_scores_are_kept(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -44,8 +44,9 @@ def vendor(name: str, *sizes: int, **overrides: Any) -> str:
         >>> vendor("nerf", 3, 10).splitlines()[-3:]
         ['if __name__ == "__main__":', '    test()', '    print("right")']
     """
-    if max(sizes, default=0) > _LARGEST:
-        raise ValueError(f"sizes of a file are at most {_LARGEST:,}; got {max(sizes):,}")
+    if sizes and not 0 < min(sizes) <= max(sizes) <= _LARGEST:
+        listed = ", ".join(f"{size:,}" for size in sizes)
+        raise ValueError(f"sizes of a file are 1 to {_LARGEST:,}; got {listed}")
     encoder = preset(name, *sizes, **overrides)
     is_rotary = isinstance(encoder, RotaryEncoder)
     body = _rotary(encoder) if is_rotary else _columns(encoder)  # type: ignore[arg-type]
@@ -205,6 +206,8 @@ def _encode(encoder: Any, tables: list[tuple[Any, tuple[int, ...]]]) -> list[str
         lines.append(f"[(k, p, a) {loops}]")
         first += count
     total = sum(table.out_dim for table, _ in tables)
+    if not total:
+        raise ValueError("there is no band at these sizes; give larger ones")
     raw = getattr(encoder, "include_input", None)
     kept = encoder.out_dim - (encoder.in_dim if raw else 0)
     cut = f"[:{kept}]" if kept < total else ""

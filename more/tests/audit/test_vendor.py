@@ -81,7 +81,7 @@ def test_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["vendor", "nerf"]) == 2
     assert "in_dim" in capsys.readouterr().err
     assert main(["vendor", "mae", "1000000000"]) == 2
-    assert "at most 65,536" in capsys.readouterr().err
+    assert "1 to 65,536" in capsys.readouterr().err
 
 
 def test_bands_of_each_axis_are_a_formula() -> None:

@@ -126,7 +126,9 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
     notes = found.notes
     if masked := sum(frame.mask is not None for frame in (*train, *test)):
         left_out = "masked pixels are neither fitted nor scored"
-        notes = [*notes, f"{masked} views have masks: {left_out}"]
+        total = len(train) + len(test)
+        some = f"{masked} of {total}" if masked < total else f"{masked}"
+        notes = [*notes, f"{some} views have masks: {left_out}"]
     elif finder.folders:
         notes = [
             *notes,
