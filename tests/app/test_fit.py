@@ -252,6 +252,7 @@ def test_a_model_is_scored_and_loaded_in_evaluation_mode(pixels: np.ndarray[Any,
     torch.testing.assert_close(model(x[:7]), model(x)[:7])
 
 
+@pytest.mark.slow
 def test_views_in_memory_are_fitted_under_their_masks() -> None:
     views = open_scene("spheres", size=12).train
     masks = torch.ones(len(views), 12, 12, dtype=torch.bool)

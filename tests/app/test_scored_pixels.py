@@ -81,6 +81,7 @@ def test_values_under_a_mask_change_no_number(way: str, kind: str) -> None:
     assert "PSNR by octave" not in (found[0].folder / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_values_under_masks_of_views_change_no_number() -> None:
     views = open_scene("spheres", size=10).train
     mask = torch.ones(len(views), 10, 10, dtype=torch.bool)
