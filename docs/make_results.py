@@ -131,8 +131,9 @@ def value_of(runs: Sequence[Mapping[str, Any]], fit: str, measure: str) -> str:
 def measure_again(cells: Sequence[Cell], names: Sequence[str], data: Path | None) -> Iterator[str]:
     """Measure the cells of some tables, command by command, and give what differs."""
     commit = ["git", "rev-parse", "--short=8", "HEAD"]
+    threads = os.environ.get("OMP_NUM_THREADS", os.cpu_count())
     stamp = {
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "machine": f"{platform.machine()}, {threads} threads",
         "commit": subprocess.check_output(commit, cwd=ROOT, text=True).strip(),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }

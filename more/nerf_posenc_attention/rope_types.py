@@ -180,5 +180,5 @@ def positive(value: Any, key: str) -> float:
 def whole(value: Any, key: str) -> int:
     """A positive integer, which a config may write with a point."""
     if positive(value, key) != int(value):
-        raise ValueError(f"{key!r} must be a whole number; got {value!r}")
+        raise ValueError(f"{key!r} must be an integer; got {value!r}")
     return int(value)

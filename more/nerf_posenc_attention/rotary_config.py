@@ -133,7 +133,7 @@ def _arguments(
     sections = given.get("mrope_section")
     if sections is not None:
         if not isinstance(sections, list | tuple) or not all(isinstance(n, int) for n in sections):
-            raise ValueError(f"mrope_section must be a list of whole numbers; got {sections!r}")
+            raise ValueError(f"mrope_section must be a list of integers; got {sections!r}")
         axes = mrope_axes(sections, interleaved=bool(given.get("mrope_interleaved")))
         if len(axes) != num_pairs:
             raise ValueError(

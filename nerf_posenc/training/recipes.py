@@ -171,7 +171,7 @@ NETWORKS: dict[str, NetworkRecipe] = {
         optimizer="muon",
         lrs={"muon": 2e-3},
     ),
-    # The paper's complex wavelets of omega 20 and scale 10 do not learn a photograph in 250 steps.
+    # Ahead of complex wavelets and of the paper's omega 20 and scale 10: docs/experiments.md.
     "wire": NetworkRecipe(
         title="WIRE",
         build=partial(wire, omega=9.0, scale=4.5, real=True),

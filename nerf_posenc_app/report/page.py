@@ -377,7 +377,7 @@ def _images(
         scale: largest error of the error maps.
         results: the fits.
         single: first measure of the table, if its scores are those of a single image.
-        sides: what the page shows at the left and at the right of the divider.
+        sides: names of the views at the left and at the right of the divider.
     """
     # A fit of several seeds shows the first, and the table has their mean.
     repeated = {result.label for result in results if len(result.evaluation.by_seed) > 1}

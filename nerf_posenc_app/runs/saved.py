@@ -60,7 +60,7 @@ class RunState:
         cwd: folder that relative paths start from.
         config: the resolved configuration.
         fits: names of all fits.
-        facts: what was found out about the data, as by ``--bands auto``.
+        facts: findings about the data, as those of ``--bands auto``.
         digest: checksum of the data.
         token: part of the names of files in progress.
         versions: versions of what the run was begun with.
