@@ -221,7 +221,7 @@ def _values(own: OwnEncoding, given: str) -> bytes:
             elif not values.is_floating_point():
                 problems.append(f"its values are {values.dtype}; give floating-point ones")
             elif not bool(values.isfinite().all()):
-                problems.append("its values are not finite")
+                problems.append("it gives infinity or NaN")
             elif not torch.equal(again, values):
                 problems.append(
                     "it differs each time it is built and evaluated: draw random constants "

@@ -93,8 +93,12 @@ def _check(words: list[str]) -> int:
         if isinstance(made, type):
             made = _built(made, module, parsed.config)
         verdict = check(made, against=parsed.config or parsed.preset, layer_type=parsed.layer_type)
-    except SystemExit as error:
-        raise NotAskableError(f"{parsed.name} ended the program: nothing was compared") from error
+    except (ImportError, NotAskableError, OSError, TypeError, ValueError):
+        raise
+    # What is asked is other people's code.
+    except (Exception, SystemExit) as error:
+        raised = f"{type(error).__name__} {error}".strip()
+        raise NotAskableError(f"{parsed.name} raised {raised}: nothing was compared") from error
     print(verdict)
     return 0 if verdict.is_right else 1
 

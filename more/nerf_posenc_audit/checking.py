@@ -226,13 +226,13 @@ def check(
         >>> verdict.differences
         ('the base is 10,000 instead of 1,000,000',)
     """
-    name, *sizes = against.split() if isinstance(against, str) else ("",)
+    name, _, sizes = against.strip().partition(" ") if isinstance(against, str) else ("", "", "")
     if name in FOURIER:
-        against = _preset_of_coordinates(name, sizes)
+        against = _preset_of_coordinates(name, sizes.split())
     if isinstance(against, FourierEncoder | GaussianEncoder):
         return _check_coordinates(module, against, name or None)
     if name in GRID:
-        against = GridSinusoidalEncoder.preset(name, *map(int, sizes))
+        against = GridSinusoidalEncoder.preset(name, *map(int, sizes.split()))
     if isinstance(against, GridSinusoidalEncoder):
         return _check_grid(module, against, name or None)
     expected = expected_encoder(against, layer_type=layer_type)

@@ -79,7 +79,9 @@ def _runs_in(folder: Path) -> Sequence[Path]:
     """The run of a folder, or all runs of a folder of runs, the oldest first."""
     files = sorted(folder.glob(f"*/{STATE}"), key=lambda each: each.stat().st_mtime)
     is_run = (folder / STATE).is_file() or (folder / METRICS).is_file()
-    return [folder] if is_run or not files else [file.parent for file in files]
+    # A link to the newest run is that run.
+    inner = {file.parent.resolve(): file.parent for file in files}
+    return [folder] if is_run or not files else [*inner.values()]
 
 
 def _left_out(runs: Sequence[Path], *, are_listed: bool) -> dict[Path, str]:

@@ -12,6 +12,7 @@ from nerf_posenc.training.checkpoints import replacing
 from nerf_posenc_app.options import NOT_COMPARED
 from nerf_posenc_app.report.outputs import TRAINING_VIDEO
 from nerf_posenc_app.report.page import About, write_page
+from nerf_posenc_app.report.tables import PER_FIT
 from nerf_posenc_app.runs.saved import (
     Metrics,
     read_file_blocks,
@@ -88,7 +89,7 @@ def write_comparison(
         groups=groups,
         headline=finding(results, groups, measures[0], doubtful),
         notes=[f"{label}: {text}" for label, texts in qualifications.items() for text in texts],
-        differing=differing_settings({label: run.config for label, run in runs.items()}),
+        differing=differing_settings({label: _settings(run) for label, run in runs.items()}),
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path, is_new=is_new) as partial:
@@ -194,6 +195,16 @@ def _group_title(run: Metrics, fits: Sequence[Result], known: Sequence[View]) ->
     return f"{title}: {run.measures[0].label}{of}"
 
 
+def _settings(run: Metrics) -> dict[str, Any]:
+    """Configuration of a run, with what each fit chose for the settings that were left to it."""
+    chosen = {
+        name: list(dict.fromkeys(fit.details[name] for fit in run.fits if not fit.is_reference))
+        for name in PER_FIT
+        if run.config.get(name, "") in (None, "auto")
+    }
+    return run.config | chosen
+
+
 def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> Table | None:
     """Settings in which the runs differ; None if they are alike.
 
@@ -201,24 +212,25 @@ def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> Table | None
         configs: configurations of the runs by their names.
     """
     names = dict.fromkeys(name for config in configs.values() for name in config)
-    differing = [
-        name
+    texts = {
+        name.replace("_", " "): [_plain(config.get(name)) for config in configs.values()]
         for name in names
         if name not in (*NOT_COMPARED, "encodings", "references")
-        and len({repr(c.get(name)) for c in configs.values()}) > 1
-    ]
+    }
     rows = [
-        [name.replace("_", " "), *(_plain(config.get(name)) for config in configs.values())]
-        for name in differing
+        [name, *(text[:_MAX_SETTING] for text in row)]
+        for name, row in texts.items()
+        if len({*row}) > 1
     ]
     return Table("Settings that differ", ["", *configs], rows) if rows else None
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(map(_plain, value))
     if value is None or isinstance(value, bool):
         return "yes" if value else "-"
-    text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return text[:_MAX_SETTING]
+    return str(value)
 
 
 def _videos(runs: Mapping[str, Metrics], folders: Mapping[str, Path]) -> dict[str, dict[str, Path]]:
@@ -244,7 +256,8 @@ def _unique_labels(folders: Sequence[Path]) -> list[str]:
         # The page has the commands of all runs under this name.
         if len(set(labels)) == len(labels) and "command" not in labels:
             return labels
-    raise ValueError("a run folder is given twice")
+    twice = next(folder for i, folder in enumerate(resolved) if folder in resolved[:i])
+    raise ValueError(f"the run folder {twice} is given twice")
 
 
 def _read(folder: Path) -> Metrics:

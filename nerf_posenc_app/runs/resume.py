@@ -71,7 +71,11 @@ def resume(
         given = [imported(name) for name in encodings]
         for own, name in zip(given, encodings, strict=True):
             if own not in state.own_encodings:
-                raise UsageError(f"--resume {resume}: the run has no encoding {name} from a file")
+                known = ", ".join(state.own_encodings) or "none"
+                raise UsageError(
+                    f"--resume {resume}: leave out --encodings {name}: the option is for encodings "
+                    f"of your own, and this run has {known}"
+                )
         require_same_files(state.own_encodings, given, resume)
         kind, options = _saved_options(resume, state, given)
         options = replace(

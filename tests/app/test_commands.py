@@ -262,6 +262,7 @@ def test_a_comparison_leaves_out_what_is_no_complete_run(
     # A folder of runs is all of them.
     shutil.copytree("image", tmp_path / "runs/one")
     shutil.copytree("image", tmp_path / "runs/two")
+    (tmp_path / "runs/latest").symlink_to("two")
     (tmp_path / "runs/two/metrics.json").unlink()
     capsys.readouterr()
     words = ["compare", str(tmp_path / "runs"), "--out", str(tmp_path / "all.html")]

@@ -122,7 +122,7 @@ def test_an_encoding_of_a_file_is_imported_where_it_is_named(
         "../mine.py": "../mine.py needs the name of a class in it: ../mine.py:CubicEncoder",
         "../bad.py:Narrow": "Narrow fails at two points in [-1, 1]: ",
         "../bad.py:Unknown": "Unknown needs an attribute out_dim, the number of its features",
-        "../bad.py:Endless": "Endless fails at two points in [-1, 1]: its values are not finite",
+        "../bad.py:Endless": "Endless fails at two points in [-1, 1]: it gives infinity or NaN",
         "../bad.py:Chance": "it differs each time it is built",
         "../bad.py:Blind": "Blind fails at two points in [-1, 1]: TypeError: ",
         "nowhere.py:Cubic": "there is no file nowhere.py",

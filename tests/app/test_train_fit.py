@@ -436,11 +436,11 @@ def test_sigmas_that_are_no_whole_numbers_have_files_of_their_own() -> None:
     assert train_fit.main(["render", "run", "--encoding", "gaussian-1.5", "--quiet"]) == 0
 
 
-def test_a_comparison_is_written_as_csv() -> None:
-    for name in ("a", "b"):
+def test_a_comparison_is_written_as_csv(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, optimizer in (("a", "auto"), ("b", "muon")):
         options = ["--image", "cat", "--held-out", "--encodings", "fourier", *SMALL_RUN]
         options += ["--seed", str(ord(name)), "--quiet", "--out", name]
-        assert train_fit.main(options) == 0
+        assert train_fit.main([*options, "--optimizer", optimizer]) == 0
     assert train_fit.main(["compare", "a", "b", "--out", "ab.html", "--csv", "ab.csv"]) == 0
     with Path("ab.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -452,6 +452,9 @@ def test_a_comparison_is_written_as_csv() -> None:
     page = Path("ab.html").read_text()
     best = max(rows, key=lambda row: float(row["psnr_db"]))
     assert f"<h1>{best['run']}: {best['encoding']} " in page
+    # Both were trained by Muon, chosen or left open.
+    differing = capsys.readouterr().out.partition("Settings that differ:\n")[2]
+    assert [line.split()[0] for line in differing.splitlines()[1:-1]] == ["seed"]
     assert "Settings that differ" in page
     before = Path("ab.csv").read_bytes()
     for option in ("--csv", "--tex"):

@@ -152,4 +152,7 @@ def test_nothing_compared_is_an_error(
     (tmp_path / "leaves.py").write_text("import sys\ndef f(h, w):\n    sys.exit(0)\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert main(["check", "leaves:f", "--preset", "sam2"]) == 2
-    assert "ended the program" in capsys.readouterr().err
+    assert "leaves:f raised SystemExit 0" in capsys.readouterr().err
+    (tmp_path / "breaks.py").write_text("class F:\n    def __init__(self):\n        1 / 0\n")
+    assert main(["check", "breaks:F", "--preset", "sam2"]) == 2
+    assert "breaks:F raised ZeroDivisionError division by zero" in capsys.readouterr().err
