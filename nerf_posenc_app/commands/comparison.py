@@ -197,12 +197,13 @@ def _group_title(run: Metrics, fits: Sequence[Result], known: Sequence[View]) ->
 
 def _settings(run: Metrics) -> dict[str, Any]:
     """Configuration of a run, with what each fit chose for the settings that were left to it."""
+    fits = [fit for fit in run.fits if not fit.is_reference]
     chosen = {
-        name: list(dict.fromkeys(fit.details[name] for fit in run.fits if not fit.is_reference))
+        name: list(dict.fromkeys(_plain(fit.details[name]) for fit in fits))
         for name in PER_FIT
         if run.config.get(name, "") in (None, "auto")
     }
-    return run.config | chosen
+    return {**run.config, **chosen}
 
 
 def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> Table | None:
