@@ -65,11 +65,12 @@ def open_run(
     # `auto` may fit for seconds here; it prints a line first.
     config = kind.resolve(given)
     names = kind.fit_names(config)
-    # Files are named by six digits of a value.
-    stems = [name.stem for name in names]
+    # Files are named by six digits of a value, and case alone does not tell files apart on macOS
+    # and Windows.
+    stems = [name.stem.lower() for name in names]
     for name in names:
-        if stems.count(name.stem) > 1:
-            raise UsageError(f"the fit {name} is named twice; give each value once")
+        if stems.count(name.stem.lower()) > 1:
+            raise UsageError(f"the fit {name} is named twice; give each value and each name once")
     if folder is None:
         folder = create_run_folder(options.out, kind.title, overwrite=options.overwrite)
         folder.clear(names)

@@ -133,6 +133,15 @@ def test_an_encoding_of_a_file_is_imported_where_it_is_named(
         assert error.count("\n") == 1
 
 
+@pytest.mark.usefixtures("own_folder")
+def test_names_that_differ_in_case_alone_are_one_file_on_some_systems(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("mine.py").write_text(OWN + "\nsmall = Small\n")
+    assert train_fit.main(["--encodings", "mine.py:Small", "mine.py:small"]) == 2
+    assert "the fit Small is named twice" in capsys.readouterr().err
+
+
 OWN_NETWORK = """
 from torch import nn
 
