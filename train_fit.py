@@ -101,7 +101,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0; 1 if a fit failed or could not be saved; 2 for a mistake in the command line; 128 and
         the number of the signal that ended it.
     """
-    # It calls the experiment once for each run: a new one, a resumed one, one for each of --images.
     return cli.main(sys.argv[1:] if arguments is None else arguments, experiment)
 
 

@@ -41,18 +41,8 @@ def command_words(python: str = "python") -> list[str]:
 
 
 NOT_COMPARED = (
-    *(
-        "device",
-        "out",
-        "overwrite",
-        "save_every",
-        "figures",
-        "open",
-        "quiet",
-        "video",
-        "tensorboard",
-    ),
-    *("max_pixels", "images"),
+    *("device", "out", "overwrite", "save_every", "figures", "open", "quiet", "video"),
+    *("tensorboard", "max_pixels"),
 )
 """Options that leave the fits as they are: where a run computes, what it opens and shows, and where
 it is written. A resumed run may have others, and a comparison does not name them."""

@@ -1,6 +1,5 @@
 """Images of many pixels: what is computed in parts is what the whole image gives."""
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +11,7 @@ from torch import Tensor
 from nerf_posenc.images import Image, resize_area, to_eight_bits, unit_range
 from nerf_posenc.metrics.image import psnr, psnr_from_mse, ssim
 from nerf_posenc.metrics.spectrum import spectra
-from nerf_posenc.training.batches import PixelBatches, ShuffledBatches
-from nerf_posenc.training.permutations import index_permutation
+from nerf_posenc.training.batches import PixelBatches, ShuffledBatches, ShuffledRows
 from nerf_posenc_app.crops import most_detailed_window
 from nerf_posenc_app.data import open_image
 from nerf_posenc_app.kinds.image.image import ImageKind
@@ -42,31 +40,6 @@ def any_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"{module}.LARGE_PIXELS", 0)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 7, 64, 97, 1000, 4099])
-def test_positions_are_permuted(count: int) -> None:
-    for seed in (0, 1):
-        indices = index_permutation(torch.arange(count), count, seed=seed)
-        assert sorted(indices.tolist()) == list(range(count))
-
-
-def test_permutations_differ_by_seed_and_look_random() -> None:
-    count = 20_000
-    a, b = (index_permutation(torch.arange(count), count, seed=s).double() for s in (0, 1))
-    order = torch.arange(count).double()
-    for x, y in ((a, b), (a, order), (a[1:], a[:-1])):
-        assert abs(float(torch.corrcoef(torch.stack((x, y)))[0, 1])) < 5 / math.sqrt(count)
-    # Neighbors in the order fall into all pairs of a hundred bins alike: chi squared.
-    pairs = (a[:-1] * 10 / count).long() * 10 + (a[1:] * 10 / count).long()
-    expected = (count - 1) / 100
-    chi_squared = float(((torch.bincount(pairs, minlength=100) - expected) ** 2 / expected).sum())
-    assert abs(chi_squared - 99) < 5 * math.sqrt(2 * 99)
-
-
-def test_a_permutation_of_too_many_is_refused() -> None:
-    with pytest.raises(ValueError, match="1 to 2"):
-        index_permutation(torch.arange(1), 1 << 51, seed=0)
-
-
 @pytest.mark.parametrize("kind", [torch.float32, torch.uint8, torch.uint16])
 def test_batches_of_pixels_are_those_of_all_coordinates_and_colors(kind: torch.dtype) -> None:
     stored = pixels(13, 17)
@@ -79,18 +52,15 @@ def test_batches_of_pixels_are_those_of_all_coordinates_and_colors(kind: torch.d
                 assert torch.equal(expected, found)
 
 
-def test_a_computed_order_visits_every_pixel_once_per_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_too_many_to_shuffle_are_drawn_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nerf_posenc.training.batches._MOST_SHUFFLED", 0)
-    image = Image.from_rgb(pixels(12, 10))
-    draw = PixelBatches(image, 8, seed=1)
-    passes = []
-    for first in (0, 15):
-        points = torch.cat([draw(first + i)[0] for i in range(15)])
-        passes.append(points)
-        everywhere = {tuple(p) for p in image.coordinates.reshape(-1, 2).tolist()}
-        assert {tuple(p) for p in points.tolist()} == everywhere
-    assert not torch.equal(*passes)
-    assert torch.equal(draw(3)[0], PixelBatches(image, 8, seed=1)(3)[0])
+    rows = ShuffledRows(40, 20, seed=1)
+    batches = [rows(step) for step in range(2000)]
+    assert torch.equal(rows(3), ShuffledRows(40, 20, seed=1)(3))
+    # 1,000 draws of each row: its count is binomial, with a deviation of 31.2.
+    counts = torch.bincount(torch.cat(batches), minlength=40)
+    assert (counts - 1000).abs().max() < 5 * 31.2
+    assert len({tuple(batch.tolist()) for batch in batches}) == 2000
 
 
 def test_batches_of_no_size_are_refused() -> None:

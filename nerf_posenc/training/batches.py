@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.images import Image, pixels_at, unit_range
-from nerf_posenc.training.permutations import index_permutation
 
-# The order of more rows is not stored, but computed for each batch.
+# Of more rows, no order is drawn: their numbers are, for each batch.
 _MOST_SHUFFLED = 1 << 22
 
 DrawBatch = Callable[[int], tuple[Any, Any]]
@@ -22,7 +21,8 @@ class ShuffledRows:
     """Numbers of the rows of each batch: without replacement, in an order for each pass.
 
     The order is drawn from the seed and the number of the pass; rows that do not fill a last batch
-    are left out of that pass. On a CPU the rows of each batch are sorted.
+    are left out of that pass. Of more than 4,194,304 rows, each batch is drawn with replacement,
+    from the seed and the step. On a CPU the rows of each batch are sorted.
 
     Args:
         num_rows: number of rows, 1 or more.
@@ -43,18 +43,22 @@ class ShuffledRows:
 
     def __call__(self, step: int) -> Tensor:
         """Numbers of one step."""
-        this_pass, batch = divmod(step, self.num_rows // self.batch_size)
-        seed = self.seed * 1_000_003 + this_pass
-        first = batch * self.batch_size
         if self.num_rows > _MOST_SHUFFLED:
-            positions = torch.arange(first, first + self.batch_size, device=self.device)
-            return self._sorted(index_permutation(positions, self.num_rows, seed=seed))
+            size = (self.batch_size,)
+            generator = self._generator(step)
+            drawn = torch.randint(self.num_rows, size, generator=generator, device=self.device)
+            return self._sorted(drawn)
+        this_pass, batch = divmod(step, self.num_rows // self.batch_size)
         if this_pass != self._pass:
-            # On the device of the rows: a copy from the host would wait for it.
-            generator = torch.Generator(self.device).manual_seed(seed)
+            generator = self._generator(this_pass)
             self._order = torch.randperm(self.num_rows, generator=generator, device=self.device)
             self._pass = this_pass
+        first = batch * self.batch_size
         return self._sorted(self._order[first : first + self.batch_size])
+
+    def _generator(self, number: int) -> torch.Generator:
+        # On the device of the rows: a copy from the host would wait for it.
+        return torch.Generator(self.device).manual_seed(self.seed * 1_000_003 + number)
 
     def _sorted(self, rows: Tensor) -> Tensor:
         # Neighboring rows share cache lines of a CPU: the gradient of a grid's table takes 0.6 of
@@ -63,7 +67,7 @@ class ShuffledRows:
 
 
 class ShuffledBatches:
-    """Batches without replacement from rows of inputs and targets, equal for every fit.
+    """Batches from rows of inputs and targets, equal for every fit.
 
     See `ShuffledRows` for their order.
 

@@ -1,4 +1,4 @@
-"""Runs: prepare, fit, save, resume; several data.
+"""Runs: prepare, fit, save, resume.
 
 Read `run` first.
 """

@@ -7,7 +7,6 @@ import shlex
 import shutil
 import sys
 import webbrowser
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,7 +34,6 @@ from nerf_posenc_app.runs.train import (
     Watcher,
     begin_fit,
     failure_reason,
-    is_out_of_memory,
     print_ending,
     result_of,
     training,
@@ -63,10 +61,6 @@ class Context:
     experiment: Callable[..., bool]
     cwd: str = field(default_factory=os.getcwd)
     resumed: RunState | None = None
-
-
-class _TryAgain(Exception):  # noqa: N818 - no error, but a request.
-    """The fit is to be begun once more, with half the batch."""
 
 
 @dataclass
@@ -100,22 +94,14 @@ class Run:
     digest: str = ""
     # References that could not be computed and fits that failed, and why.
     _missing: list[str] = field(default_factory=list, init=False)
-    # Fits that are still to be made.
-    _queue: deque[FitName] = field(default_factory=deque, init=False)
-    # Half the batch size, of fits that ran out of memory with the whole.
-    _halved_batch_sizes: dict[FitName, int | None] = field(default_factory=dict, init=False)
 
     def fit_file(self, name: FitName) -> FitFile:
         """Where a fit is saved."""
-        file = self.folder.fit_file(name, self.config.save_every)
-        file.halved_batch_size = self._halved_batch_sizes.get(name)
-        return file
+        return self.folder.fit_file(name, self.config.save_every)
 
-    def names_to_fit(self) -> Iterator[FitName]:
+    def names_to_fit(self) -> Sequence[FitName]:
         """Names of the fits; those that were complete before are only evaluated, and come last."""
-        self._queue = deque(sorted(self.names, key=lambda name: self.fit_file(name).is_complete))
-        while self._queue:
-            yield self._queue.popleft()
+        return sorted(self.names, key=lambda name: self.fit_file(name).is_complete)
 
     @contextlib.contextmanager
     def failures_reported(self, name: FitName) -> Iterator[None]:
@@ -133,8 +119,6 @@ class Run:
         foreign = own.path if own is not None else None if is_ours else ""
         try:
             yield
-        except _TryAgain:
-            self._queue.appendleft(name)
         except (KeyboardInterrupt, Stopped, SaveError, UsageError):
             raise
         except BaseException as error:
@@ -145,50 +129,31 @@ class Run:
     def build(self, name: FitName) -> Fit[Any]:
         """Build the model of a fit, with its batches, its loss and its optimizer."""
         config = self.config
-        if name not in self._halved_batch_sizes:
-            saved = self.fit_file(name).progress()
-            if saved is not None:
-                of = f" of {saved.num_steps}" if config.seconds is None else ""
-                is_over = config.seconds is None and saved.step == saved.num_steps
-                how = "was fitted before" if is_over else f"continues at step {saved.step}{of}"
-                config.log(f"{name} {how}")
-            self._halved_batch_sizes[name] = None if saved is None else saved.halved_batch_size
-        if (halved := self._halved_batch_sizes[name]) is not None:
-            config = replace(config, batch_size=halved)
+        saved = self.fit_file(name).progress()
+        if saved is not None:
+            of = f" of {saved.num_steps}" if config.seconds is None else ""
+            is_over = config.seconds is None and saved.step == saved.num_steps
+            how = "was fitted before" if is_over else f"continues at step {saved.step}{of}"
+            config.log(f"{name} {how}")
         return begin_fit(self.kind, name, config)
 
     @contextlib.contextmanager
     def training(self, fit: Fit[Any]) -> Iterator[Session]:
         """Surround the steps of a fit, which go on from its file; see `runs.train.training`.
 
-        If the memory ends, the fit is begun once more with half the batch.
-
         Raises:
             SaveError: If the fit cannot be saved.
             Stopped: If the run was asked to end.
         """
-        halved = self._halved_batch_sizes[fit.name]
-        try:
-            with training(
-                fit,
-                self.context.stop,
-                score=self.kind.training,
-                file=self.fit_file(fit.name),
-                watchers=self.watchers,
-            ) as session:
-                yield session
-        except (RuntimeError, MemoryError) as error:
-            whole = self.config.batch_size
-            if not is_out_of_memory(error) or whole < 2 or halved is not None:
-                raise
-            tried = f"out of memory with batches of {whole}; trying again with {whole // 2}"
-            print_to_stderr(f"{PROGRAM}: warning: {fit.name}: {tried}")
-            self._halved_batch_sizes[fit.name] = whole // 2
-        else:
-            self.originals = fit.problem.originals
-            return
-        # Outside of the handler, which would keep the memory of the step that failed.
-        raise _TryAgain
+        with training(
+            fit,
+            self.context.stop,
+            score=self.kind.training,
+            file=self.fit_file(fit.name),
+            watchers=self.watchers,
+        ) as session:
+            yield session
+        self.originals = fit.problem.originals
 
     def evaluate(self, fit: Fit[Any]) -> Result:
         """Score a fit on the test data, and print its first score."""

@@ -122,16 +122,10 @@ class Progress:
     Attributes:
         step: steps taken.
         num_steps: steps in all.
-        halved_batch_size: its batch size, if it is not the run's.
     """
 
     step: int
     num_steps: int
-    halved_batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.halved_batch_size is not None and self.halved_batch_size < 1:
-            raise ValueError(f"no batch has {self.halved_batch_size} examples")
 
 
 @dataclass
@@ -142,13 +136,11 @@ class FitFile:
         path: file of the checkpoint; its folder exists.
         seconds: time between two saves.
         token: part of the names of files in progress, which only their run knows.
-        halved_batch_size: batch size, if that of the run was too large for the memory.
     """
 
     path: Path
     seconds: float = 60.0
     token: str = ""
-    halved_batch_size: int | None = None
     _saved_at: float = field(default_factory=time.monotonic, init=False)
     _has_warned: bool = field(default=False, init=False)
 
@@ -174,7 +166,6 @@ class FitFile:
             SaveError: If it cannot be written; what was saved before is kept.
         """
         try:
-            values = {**values, "halved_batch_size": self.halved_batch_size}
             save_checkpoint(self.path, values, token=self.token)
         except OSError as error:
             reason = error.strerror or error

@@ -61,7 +61,7 @@ ACTIVE: dict[str, dict[str, Any]] = {
     "columns": {"observed": "columns:0.5"},
 }
 # Options without a neutral value: they say which models are fitted, and for how long.
-OTHERS = {"images", "light", "mask", "num_bands", "sigma", "compile", *ACTIVE}
+OTHERS = {"light", "mask", "num_bands", "sigma", "compile", *ACTIVE}
 
 
 def test_every_option_of_an_image_is_tried() -> None:
