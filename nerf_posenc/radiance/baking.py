@@ -104,10 +104,7 @@ def _seen_cells(
     density: Tensor, space: BoxSpace, camera: Camera, poses: Tensor, resolution: int
 ) -> Tensor:
     """Cells that rays of the views reach before little of their light is left, and neighbors."""
-    scale = _VIEW_SIDE / max(camera.width, camera.height)
-    small = camera.resized(
-        max(1, round(camera.width * scale)), max(1, round(camera.height * scale))
-    )
+    small = camera.scaled(_VIEW_SIDE / max(camera.width, camera.height))
     grid, step = OccupancyGrid(resolution), 2 / resolution
     seen = torch.zeros_like(density)
     for pose in poses[:: -(-len(poses) // _VIEWS)]:

@@ -113,14 +113,9 @@ class Camera:
             cy=self.cy * y,
         )
 
-    def directions(self) -> Float[Tensor, "height width 3"]:
-        """Direction through each pixel's center in camera axes, with z = -1.
-
-        Raises:
-            ValueError: If the distortion cannot be inverted at every pixel.
-        """
-        right, down = self._undistorted()[0].unbind(-1)
-        return torch.stack([right, -down, -torch.ones_like(right)], dim=-1).float()
+    def scaled(self, scale: float) -> "Camera":
+        """Return the camera of the same view with so many times the pixels along each side."""
+        return self.resized(max(1, round(scale * self.width)), max(1, round(scale * self.height)))
 
     def lens_steps(self) -> int:
         """Steps of Newton's method that `undistort` takes at most in the image; 0 for a pinhole.
@@ -128,13 +123,12 @@ class Camera:
         Raises:
             ValueError: If the distortion cannot be inverted at every pixel.
         """
-        return self._undistorted()[1] if any(self.distortion) else 0
-
-    def _undistorted(self) -> tuple[Tensor, int]:
+        if not any(self.distortion):
+            return 0
         x = (torch.arange(self.width, dtype=torch.float64) + 0.5 - self.cx) / self.fx
         y = (torch.arange(self.height, dtype=torch.float64) + 0.5 - self.cy) / self.fy
         points = torch.stack(torch.meshgrid(x, y, indexing="xy"), dim=-1)
-        return undistort(points, self.distortion) if any(self.distortion) else (points, 0)
+        return undistort(points, self.distortion)[1]
 
     def project(self, points: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 2"]:
         """Project points to column and row in pixels.

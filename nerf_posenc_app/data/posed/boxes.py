@@ -147,8 +147,7 @@ def blind_views(views: Views) -> int:
 
 def coarse(camera: Camera, side: int = _COARSE_SIDE) -> Camera:
     """The same camera with few pixels, to look at all of what it sees."""
-    scale = min(1.0, side / max(camera.width, camera.height))
-    return camera.resized(max(1, round(scale * camera.width)), max(1, round(scale * camera.height)))
+    return camera.scaled(min(1.0, side / max(camera.width, camera.height)))
 
 
 def _silhouettes(views: Views) -> list[tuple[Camera, Tensor, Tensor, Tensor]]:

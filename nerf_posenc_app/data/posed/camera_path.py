@@ -68,7 +68,7 @@ def open_cameras(file: Path, default: Camera) -> list[tuple[Camera, Float[Tensor
                     raise ValueError(f"{width} x {height} pixels, more than {_MAX_PIXELS:,}")
                 camera = camera_of(width, height)
                 if any(camera.distortion) and camera not in lenses:
-                    coarse(camera).directions()
+                    coarse(camera).lens_steps()
                     lenses.add(camera)
             except ValueError as error:
                 raise SceneError(f"{where}: {error}") from None

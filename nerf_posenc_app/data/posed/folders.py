@@ -99,7 +99,7 @@ class ImageFinder:
         path = PurePosixPath(name.replace("\\", "/"))
         parts = [part for part in path.parts if part != ".."]
         folders = self._listing(self.folder)[0]
-        if not parts or (len(parts) > 1 and _key(parts[-2]) in folders):
+        if not parts or (len(parts) > 1 and name_key(parts[-2]) in folders):
             return None
         is_of_machine = path.is_absolute() or ":" in parts[0]
         tail = "/".join(parts[-1:] if is_of_machine else parts[1:] or parts)
@@ -115,15 +115,15 @@ class ImageFinder:
             directory: Path | None = self.folder
             *folders, last = (start, *rest)
             for each in folders:
-                directory = directory and self._listing(directory)[0].get(_key(each))
+                directory = directory and self._listing(directory)[0].get(name_key(each))
             if directory is None:
                 continue
             files, stems = self._listing(directory)
             has_suffix = PurePosixPath(last).suffix.lower() in IMAGE_SUFFIXES
-            candidates = files.get(_key(last))
+            candidates = files.get(name_key(last))
             if candidates is not None and candidates.is_file():
                 return candidates
-            found_stems = stems.get(_key(PurePosixPath(last).stem if has_suffix else last), [])
+            found_stems = stems.get(name_key(PurePosixPath(last).stem if has_suffix else last), [])
             # Two files that differ only in their suffix are ambiguous.
             if len(found_stems) == 1 or (found_stems and not has_suffix):
                 return found_stems[0]
@@ -135,10 +135,10 @@ class ImageFinder:
             files: dict[str, Path] = {}
             stems: dict[str, list[Path]] = {}
             for file in sorted(directory.iterdir()) if directory.is_dir() else ():
-                files.setdefault(_key(file.name), file)
+                files.setdefault(name_key(file.name), file)
             for file in sorted(files.values(), key=lambda file: _rank(file)):
                 if _rank(file) < len(IMAGE_SUFFIXES) and file.name[0] != ".":
-                    stems.setdefault(_key(file.stem), []).append(file)
+                    stems.setdefault(name_key(file.stem), []).append(file)
             self._listings[directory] = files, stems
         return self._listings[directory]
 
@@ -196,7 +196,7 @@ def _content(folder: Path) -> str:
     return f"{folder} contains {listed(names) or 'nothing'}"
 
 
-def _key(name: str) -> str:
+def name_key(name: str) -> str:
     """A name without what file systems tell apart: case, and composed or decomposed letters."""
     return unicodedata.normalize("NFC", name).casefold()
 

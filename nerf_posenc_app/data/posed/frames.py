@@ -296,7 +296,7 @@ def _cameras(
         cameras = [replace(c, width=common[0], height=common[1]).resized(*reduced) for c in own]
         # Checked here, so that a lens that cannot be inverted is found before any fit.
         for camera in dict.fromkeys(map(coarse, cameras)):
-            camera.directions()
+            camera.lens_steps()
     except SceneError:
         raise
     except ValueError as error:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from torch import Tensor
 from nerf_posenc.radiance.views import reduced_masks
 from nerf_posenc_app.data.errors import SceneError
 from nerf_posenc_app.data.image_files import images_in, read_mask
+from nerf_posenc_app.data.posed.folders import name_key
 from nerf_posenc_app.data.reading.worker import Allowance
 
 if TYPE_CHECKING:
@@ -60,13 +60,13 @@ class MaskFinder:
         self.folder = Path(os.path.abspath(folder))
         self._listings: dict[Path, dict[str, Path]] = {}
         names = sorted(path.name for path in self.folder.iterdir()) if folder.is_dir() else []
-        paths = [self.folder / name for name in names if _key(name) in _FOLDERS]
+        paths = [self.folder / name for name in names if name_key(name) in _FOLDERS]
         self.folders = [path for path in paths if path.is_dir()]
 
     def beside(self, image: Path) -> Mask | None:
         """Mask of an image by its place; None if there is none."""
         image = Path(os.path.abspath(image))
-        if dynamic := self._listing(image.parent).get(_key(f"{_DYNAMIC}{image.stem}")):
+        if dynamic := self._listing(image.parent).get(name_key(f"{_DYNAMIC}{image.stem}")):
             return Mask(dynamic, leaves_white=True)
         if not image.is_relative_to(self.folder):
             return None
@@ -77,7 +77,7 @@ class MaskFinder:
             listing = self._listing(folder / place.parent)
             # NAME.jpg.png as in COLMAP, or NAME or NAME_mask with any suffix.
             for stem in (image.name, image.stem, f"{image.stem}_mask"):
-                if (found := listing.get(_key(stem))) is not None and found != image:
+                if (found := listing.get(name_key(stem))) is not None and found != image:
                     return Mask(found)
         return None
 
@@ -85,13 +85,8 @@ class MaskFinder:
         """Images of a folder by their names without suffix and case."""
         if folder not in self._listings:
             files = images_in(folder) if folder.is_dir() else []
-            self._listings[folder] = {_key(file.stem): file for file in reversed(files)}
+            self._listings[folder] = {name_key(file.stem): file for file in reversed(files)}
         return self._listings[folder]
-
-
-def _key(name: str) -> str:
-    """A name without what file systems tell apart: case, and composed or decomposed letters."""
-    return unicodedata.normalize("NFC", name).casefold()
 
 
 def read_masks(

@@ -431,7 +431,7 @@ def _view(test: Views, i: int, score: ViewScore, gray: float) -> View:
 def _resized(camera: Camera, longer_side: int | None, scale: float) -> Camera:
     if longer_side is not None:
         scale = longer_side / max(camera.width, camera.height)
-    return camera.resized(max(1, round(camera.width * scale)), max(1, round(camera.height * scale)))
+    return camera.scaled(scale)
 
 
 def _flat(values: Any) -> list[float]:
