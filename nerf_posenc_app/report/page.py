@@ -17,7 +17,6 @@ from markupsafe import Markup
 from torch import Tensor
 
 from nerf_posenc.images import resize_area, unit_range
-from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc_app.crops import Window, detail_crop, most_detailed_window
 from nerf_posenc_app.report.charts import Chart, chart_svg, drawable
 from nerf_posenc_app.report.images import (
@@ -351,7 +350,7 @@ def _opened(shown: Sequence[Panel]) -> tuple[int, int, int]:
     """
 
     def spread(panel: Panel) -> float:
-        errors = [panel.mse(name) for name in panel.fits]
+        errors = [10 ** (-panel.psnr(name) / 10) for name in panel.fits]
         finite = [error for error in errors if math.isfinite(error)]
         return max(finite) - min(finite) if len(finite) > 1 else 0.0
 
@@ -432,7 +431,7 @@ def _shown(
     for name, fit in panel.fits.items():
         error = (part.error(fit, panel.original) / scale).clamp(0, 1)
         fitted = webp_url(part.image(clamped(fit)))
-        decibels = scores.get(name, psnr_from_mse(panel.mse(name, part.window)))
+        decibels = scores.get(name, panel.psnr(name, part.window))
         entry = {
             "name": name,
             "score": f"{score_text(decibels, 1)} dB",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nerf_posenc.metrics.image import squared_error
+from nerf_posenc.metrics.image import Scored
 from nerf_posenc.metrics.spectrum import Spectra, nyquist_frequency, spectra
 from nerf_posenc_app.crops import Window
 from nerf_posenc_app.report.charts import Chart, Line, Mark
@@ -64,14 +64,9 @@ class Panel:
         """Whether every pixel counts in the scores."""
         return self.scored is None or bool((self.scored > 0).all())
 
-    def mse(self, name: str, window: Window = (slice(None), slice(None))) -> float:
-        """Mean squared error of a fit in a part of the image; NaN where nothing is scored."""
-        fit, original = self.fits[name][window], self.original[window]
-        if self.scored is None:
-            return squared_error(fit, original) / original.numel()
-        weights = self.scored[window].float()
-        count = 3 * float(weights.sum())
-        return squared_error(fit, original, weights) / count if count else math.nan
+    def psnr(self, name: str, window: Window = (slice(None), slice(None))) -> float:
+        """PSNR of a fit in a part of the image, in dB; NaN where nothing is scored."""
+        return Scored(self.original, self.scored).at(*window).psnr(self.fits[name][window])
 
 
 def panels(results: Sequence[Result]) -> list[Panel]:

@@ -280,16 +280,11 @@ def write_metrics(path: Path, about: About, results: Sequence[Result]) -> None:
         }
         for result in results
     ]
-    definitions = {
-        **{measure.name: measure.meaning for measure in measures},
-        "history": "mean over the batches of the steps since the previous point",
-    }
     values = {
         "format": FORMAT,
         "version": VERSION,
         **about.run,
         "training": training,
-        "definitions": definitions,
         "measures": measures,
         "finding": about.finding,
         "fits": fits,

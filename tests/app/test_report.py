@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image, ImageSequence
 
-from nerf_posenc.metrics.image import psnr, psnr_from_mse
+from nerf_posenc.metrics.image import psnr
 from nerf_posenc_app.crops import _block_energies, most_detailed_window
 from nerf_posenc_app.kinds.coordinates import PSNR, SSIM
 from nerf_posenc_app.report.charts import Chart, Line, _label_rows, chart_svg, save_charts, thinned
@@ -120,8 +120,8 @@ def test_the_error_of_a_panel_is_that_of_its_score() -> None:
     for scored in (None, weights):
         panel = Panel("p", original, {"none": fit}, {}, [], scored=scored)
         kept = None if scored is None else scored[window]
-        assert psnr_from_mse(panel.mse("none")) == pytest.approx(psnr(fit, original, scored))
-        assert psnr_from_mse(panel.mse("none", window)) == pytest.approx(
+        assert panel.psnr("none") == pytest.approx(psnr(fit, original, scored))
+        assert panel.psnr("none", window) == pytest.approx(
             psnr(fit[window], original[window], kept)
         )
 

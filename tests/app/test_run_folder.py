@@ -158,7 +158,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner),
     max_leaves=10,
 )
-NAMES = st.sampled_from(["fits", "image", "scene", "config", "command", "versions", "definitions"])
+NAMES = st.sampled_from(["fits", "image", "scene", "config", "command", "versions"])
 
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
