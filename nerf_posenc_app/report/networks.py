@@ -1,18 +1,20 @@
 """Fitted images that the browser evaluates: which suit, and how the page is told of them.
 
-``fit_engine.js.j2`` decodes them and evaluates them at any points, by the shaders of
-``fit_webgl.js.j2`` or on the CPU.
+``fit_engine.js.j2`` decodes what `described` lays out and evaluates it at any points, by the shaders
+of ``fit_webgl.js.j2`` or on the CPU.
 """
 
 from __future__ import annotations
 
 import base64
+import copy
 import math
+import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import Encoder, Identity
 from nerf_posenc.encoders.fourier import FourierEncoder
@@ -20,7 +22,6 @@ from nerf_posenc.encoders.hash_grid import HashGridEncoder
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
 from nerf_posenc.fits import ImageFit
 from nerf_posenc.networks.mlp import MLP
-from nerf_posenc_app.report.packed_weights import PackedFit, linear_layers, pack_fit
 from nerf_posenc_app.values.blocks import Network
 from nerf_posenc_app.values.measures import score_text
 from nerf_posenc_app.values.results import Result
@@ -28,8 +29,12 @@ from nerf_posenc_app.values.results import Result
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-# Base64 of the networks of one page: with its images it stays near a megabyte.
-_MOST_BYTES = 800_000
+# Base64 of the networks of one page: two of 4 x 256 units.
+_MOST_BYTES = 1_200_000
+# Largest difference to the exact fit: less than half a step of 8 bits, so that a pixel in 8 bits is
+# off by one step at most.
+_TOLERANCE = 0.45 / 255
+_CHECKED_POINTS = 1 << 16
 _TEXEL = 4
 _RAW = -1.0
 _NO_BAND = -1.0
@@ -47,11 +52,6 @@ def why_not(fit: ImageFit) -> str | None:
         return "Fourier features along other directions than the axes"
     known = isinstance(encoder, Identity | FourierEncoder | GaussianEncoder)
     return None if known else f"encoder {type(encoder).__name__}"
-
-
-def pack(fit: ImageFit) -> PackedFit:
-    """Pack the weights of a fit for which `why_not` is None."""
-    return pack_fit(fit, _unrounded(fit))
 
 
 def page_networks(results: Sequence[Result], first: Sequence[str]) -> dict[str, Any] | None:
@@ -72,7 +72,7 @@ def page_networks(results: Sequence[Result], first: Sequence[str]) -> dict[str, 
     order = sorted(networks, key=lambda name: (not networks[name].psnr_by_bands, name not in first))
     fits, scores, room = [], {}, _MOST_BYTES
     for name in order:
-        described_fit = described(name, networks[name].fit, pack(networks[name].fit))
+        described_fit = described(name, networks[name].fit)
         room -= len(described_fit["data"])
         if room < 0:
             break
@@ -81,22 +81,28 @@ def page_networks(results: Sequence[Result], first: Sequence[str]) -> dict[str, 
     return {"fits": fits, "psnr": scores, "size": networks[order[0]].fit.size}
 
 
-def described(name: str, fit: ImageFit, packed: PackedFit) -> dict[str, Any]:
-    """Describe a packed fit to ``decodeFit`` in ``fit_engine.js.j2``.
+def described(name: str, fit: ImageFit) -> dict[str, Any]:
+    """Describe a fit to ``decodeFit`` in ``fit_engine.js.j2``.
+
+    Its data is float32, little-endian: the numbers of the encoder and the biases; then all weights,
+    in half precision if that leaves the pixels as they are, else in float32.
 
     Args:
         name: name of the fit on the page.
         fit: the fit; `why_not` is None for it.
-        packed: its weights.
     """
     encoder = fit.encoder
+    is_half = _differs_little(fit)
+    data = b"".join(each.detach().numpy().astype("<f4").tobytes() for each in _unrounded(fit))
+    for weight in _weights(fit):
+        data += weight.detach().numpy().astype("<f2" if is_half else "<f4").tobytes()
     values: dict[str, Any] = {
         "name": name,
-        "bits": packed.bits,
+        "half": is_half,
         "bands": encoder.num_bands if isinstance(encoder, FourierEncoder) else 0,
         "features": encoder.out_dim,
-        "layers": [[layer.in_features, layer.out_features] for layer in linear_layers(fit.network)],
-        "data": base64.b64encode(packed.data).decode("ascii"),
+        "layers": [[layer.in_features, layer.out_features] for layer in _linear_layers(fit)],
+        "data": base64.b64encode(zlib.compress(data, 9)).decode("ascii"),
     }
     if isinstance(encoder, HashGridEncoder):
         values["grid"] = {
@@ -108,10 +114,34 @@ def described(name: str, fit: ImageFit, packed: PackedFit) -> dict[str, Any]:
     return values
 
 
+def _linear_layers(fit: ImageFit) -> list[nn.Linear]:
+    """Linear layers from input to output."""
+    return [module for module in fit.network.modules() if isinstance(module, nn.Linear)]
+
+
+def _weights(fit: ImageFit) -> list[Tensor]:
+    """Levels of a grid, then the weights of each linear layer."""
+    tables = fit.encoder.tables if isinstance(fit.encoder, HashGridEncoder) else []
+    return [*tables, *(layer.weight for layer in _linear_layers(fit))]
+
+
+@torch.no_grad()
+def _differs_little(fit: ImageFit) -> bool:
+    """Whether weights in half precision change no pixel by more than the tolerance."""
+    rounded = copy.deepcopy(fit)
+    for weight in _weights(rounded):
+        weight.copy_(weight.half())
+    corner = torch.tensor(fit.size) / max(fit.size)
+    generator = torch.Generator().manual_seed(0)
+    points = corner * (2 * torch.rand(_CHECKED_POINTS, 2, generator=generator) - 1)
+    # An infinite weight makes NaN, which is no small difference.
+    return bool((rounded(points) - fit(points)).abs().max() <= _TOLERANCE)
+
+
 def _unrounded(fit: ImageFit) -> list[Tensor]:
     """Numbers of the encoder, and biases: few, and read by every point."""
     encoder = fit.encoder
-    biases = [layer.bias.detach() for layer in linear_layers(fit.network)]
+    biases = [layer.bias for layer in _linear_layers(fit)]
     if isinstance(encoder, HashGridEncoder):
         return [_levels(encoder), *biases]
     return [encoder_columns(encoder), *biases]

@@ -2,7 +2,7 @@
 
 import base64
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,7 @@ from nerf_posenc.networks import MLP, siren
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc_app.data import open_image
 from nerf_posenc_app.kinds.image.reconstruction import network_of
-from nerf_posenc_app.report.networks import described, pack, why_not
-from nerf_posenc_app.report.packed_weights import TOLERANCE, linear_layers, pack_fit, weight_rows
+from nerf_posenc_app.report.networks import described, why_not
 from nerf_posenc_app.report.page import write_page
 from nerf_posenc_app.values.blocks import Evaluation, Network, View
 from nerf_posenc_app.values.names import FitName
@@ -209,7 +208,7 @@ def test_hashed_levels_odd_widths_and_unrounded_weights(chromium: Any, tmp_path:
         "one band": made(GaussianEncoder(2, 9, sigma=3.0, generator=generator)),
         "exact": made(Identity(2), with_an_outlier(network)),
     }
-    assert pack(fits["exact"]).bits == 32
+    assert [described("", fit)["half"] for fit in fits.values()] == [True, True, True, False]
     pixels = torch.rand(16, 24, 3)
     results = [
         Result(
@@ -237,7 +236,7 @@ def test_hashed_levels_odd_widths_and_unrounded_weights(chromium: Any, tmp_path:
 
 def with_an_outlier(network: MLP) -> MLP:
     """The same function, with a huge weight of a unit that is always 0."""
-    first, second = linear_layers(network)[:2]
+    first, second, *_ = (m for m in network.modules() if isinstance(m, nn.Linear))
     with torch.no_grad():
         first.weight[0], first.bias[0] = 0.0, -1.0
         second.weight[:, 0] = 1e9
@@ -302,24 +301,6 @@ def test_the_report_evaluates_fewer_bands(chromium: Any, home: Path) -> None:
     page.context.close()
 
 
-def unpacked(described: Mapping[str, Any], fit: ImageFit) -> list[float]:
-    """Weights from the page, decoded bit by bit."""
-    raw = zlib.decompress(base64.b64decode(described["data"]))
-    rows, bits = weight_rows(fit), described["bits"]
-    count = sum(row.numel() for row in rows)
-    num_exact = 4 * described["features"] + sum(outputs for _, outputs in described["layers"])
-    floats = np.frombuffer(raw, "<f4", num_exact + len(rows))
-    high = np.frombuffer(raw, np.int8, count, 4 * len(floats))
-    stream = "".join(f"{byte:08b}"[::-1] for byte in raw[4 * len(floats) + count :])
-    size, values, i = bits - 8, [], 0
-    for row, scale in zip(rows, floats[num_exact:], strict=True):
-        for _ in range(row.numel()):
-            rest = int("0" + stream[i * size : (i + 1) * size][::-1], 2)
-            values.append((int(high[i]) * 2**size + rest) * float(scale))
-            i += 1
-    return values
-
-
 def test_the_psnr_of_fewer_bands_is_without_the_features_of_the_others() -> None:
     image = Image.from_rgb(torch.rand(16, 24, 3, generator=torch.Generator().manual_seed(1)))
     fit = made(FourierEncoder(2, 4))
@@ -329,30 +310,18 @@ def test_the_psnr_of_fewer_bands_is_without_the_features_of_the_others() -> None
     assert scores == pytest.approx(expected, abs=1e-4)
 
 
-def test_the_weights_are_rounded_to_the_fewest_bits_that_keep_the_image() -> None:
+def test_the_weights_of_the_page_keep_the_image() -> None:
     for name in ("none", "fourier"):
-        fit = saved(name)
-        weights = described(name, fit, pack(fit))
-        assert 8 <= weights["bits"] <= 16
-        decoded = torch.tensor(unpacked(weights, fit))
-        exact = fit.render()
-        steps = [row.abs().max() / (2 ** (weights["bits"] - 1) - 1) for row in weight_rows(fit)]
-        bound = torch.cat(
-            [(0.5 * s).expand(r.numel()) for r, s in zip(weight_rows(fit), steps, strict=True)]
-        )
-        assert bool(((decoded - torch.cat(weight_rows(fit))).abs() <= bound * 1.001).all())
-        parts = decoded.split([row.numel() for row in weight_rows(fit)])
-        for row, values in zip(weight_rows(fit), parts, strict=True):
-            row.copy_(values)
-        assert float((fit.render() - exact).abs().max()) <= TOLERANCE
-
-
-def test_weights_that_cannot_be_rounded_are_kept() -> None:
-    network = with_an_outlier(MLP(2, 3, width=8, depth=2))
-    packed = pack_fit(made(Identity(2), network), [torch.zeros(3)])
-    assert (packed.bits, packed.difference) == (32, 0.0)
-    values = np.frombuffer(zlib.decompress(packed.data), "<f4")
-    assert np.array_equal(values[3:5], linear_layers(network)[0].weight[0].detach().numpy())
+        fit, decoded = saved(name), saved(name)
+        shown = described(name, fit)
+        assert shown["half"]
+        raw = zlib.decompress(base64.b64decode(shown["data"]))
+        weights = [w for w in decoded.network.parameters() if w.ndim == 2]
+        counts = [weight.numel() for weight in weights]
+        values = torch.from_numpy(np.frombuffer(raw[-2 * sum(counts) :], "<f2").copy())
+        for weight, part in zip(weights, values.split(counts), strict=True):
+            weight.data.copy_(part.view_as(weight))
+        assert float((decoded.render() - fit.render()).abs().max()) <= 0.45 / 255
 
 
 def test_fits_that_the_page_cannot_run_are_named() -> None:
