@@ -1,7 +1,7 @@
 """Fitted images that the browser evaluates: which suit, and how the page is told of them.
 
-``fit_engine.js.j2`` decodes what `described` lays out and evaluates it at any points, by the shaders
-of ``fit_webgl.js.j2`` or on the CPU.
+``fit_engine.js.j2`` decodes what `described` lays out, and evaluates it at any points: by the
+shaders of ``fit_webgl.js.j2``, or on the CPU.
 """
 
 from __future__ import annotations
