@@ -58,8 +58,7 @@ class RayBatches:
         live: pixels of each view to draw from, for example those whose rays meet an occupied cell;
             None for all.
         known_share: share of the rays that show points of surfaces, if the views have any.
-        device: device that the batches are drawn on; pixels in a memory-mapped file stay on the
-            CPU.
+        device: device that the batches are drawn on.
 
     Raises:
         ValueError: If no pixel is live.
@@ -91,8 +90,7 @@ class RayBatches:
         self._camera_of = torch.tensor([unique.index(c) for c in views.cameras], device=device)
         self._directions = PixelDirections(unique, device)
         self._poses = views.world_from_camera.to(device)
-        pixels = views.pixels.flatten(1, 2)
-        self._pixels = pixels if views.is_mapped else pixels.to(device)
+        self._pixels = views.pixels.flatten(1, 2).to(device)
         self._masks = views.masks
         if views.masks is not None:
             kept = iter(views.masks)

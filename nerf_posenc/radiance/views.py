@@ -50,8 +50,6 @@ class Views:
         world_from_camera: pose of each camera.
         names: one per image.
         near: distance from the cameras at which the scene begins; None if it is not known.
-        is_mapped: whether the pixels are read from a memory-mapped file on demand; they then stay
-            on the CPU.
         points: points whose distance is known; None for none.
         masks: pixels that are fitted and scored; None for all.
     """
@@ -61,7 +59,6 @@ class Views:
     world_from_camera: Float[Tensor, "views 4 4"]
     names: Sequence[str]
     near: float | None = None
-    is_mapped: bool = False
     points: SurfacePoints | None = None
     masks: Bool[Tensor, "views height width"] | None = None
 
@@ -136,7 +133,6 @@ class Views:
             self,
             pixels=torch.stack(small),
             cameras=[camera.resized(width, height) for camera in self.cameras],
-            is_mapped=False,
             masks=None if self.masks is None else reduced_masks(self.masks, longer_side),
         )
 
@@ -164,7 +160,6 @@ class Views:
             cameras=[self.cameras[i] for i in chosen],
             world_from_camera=self.world_from_camera[chosen],
             names=[self.names[i] for i in chosen],
-            is_mapped=False,
             points=points,
             masks=None if self.masks is None else self.masks[chosen],
         )

@@ -19,7 +19,7 @@ from nerf_posenc_app.data.image_files import stored_pixels
 from nerf_posenc_app.data.posed.boxes import Box, coarse, fitted_box, pose_notes
 from nerf_posenc_app.data.posed.folders import listed
 from nerf_posenc_app.data.posed.masks import Mask, MaskFinder, read_masks
-from nerf_posenc_app.data.reading.pixel_stacks import mapped_note, stack_images
+from nerf_posenc_app.data.reading.pixel_stacks import memory, stacked
 from nerf_posenc_app.data.reading.record import Decoded
 from nerf_posenc_app.data.reading.worker import Allowance
 
@@ -155,9 +155,6 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
         notes = [*notes, f"{shared} of the {len(test)} test views are fitted as well"]
     if repeated := len(train) - len(paths):
         notes = [*notes, f"{repeated} of the {len(train)} views to fit share an image with another"]
-    mapped = [views.pixels for views in (train_views, test_views) if views.is_mapped]
-    if mapped:
-        notes = [*notes, mapped_note(sum(pixels.nbytes for pixels in mapped))]
     return Scene(
         folder.resolve().name,
         train_views,
@@ -183,88 +180,56 @@ def _with_masks(frames: Sequence[Frame], finder: MaskFinder) -> list[Frame]:
     ]
 
 
-class _LargerError(Exception):
-    """An image is larger than those before it."""
-
-
 def _load_views(
     frames: Sequence[Frame], box: Box, max_pixels: int, size: int | None, seen: Seen
 ) -> tuple[Views, list[Frame]]:
     """Views of frames, and the frames; what is odd about their files is added to ``seen``.
 
-    Images of several sizes are padded on the right and below to a common one, and the padding is
-    masked: pixels stay where the cameras say.
+    Each image is reduced to ``size``. Those of several sizes are padded on the right and below to a
+    common one, and the padding is masked: pixels stay where the cameras say.
     """
-    sizes = [(0, 0)] * len(frames)
-    common = 0, 0
-    is_seen = False
-
-    def decoded(i: int) -> Tensor:
-        nonlocal is_seen
-        path = frames[i].path
-        image, record = stored_pixels(path, max_pixels=max_pixels, allowance=allowance)
-        seen.add(path.name, record)
-        is_seen |= image.shape[2] == 3 or bool(image[..., 3].numpy().any())
-        sizes[i] = image.shape[1], image.shape[0]
-        return image
-
-    def read(i: int) -> Tensor:
-        nonlocal common
-        image = decoded(i)
-        common = common if any(common) else sizes[i]
-        if sizes[i][0] > common[0] or sizes[i][1] > common[1]:
-            raise _LargerError
-        image = _reduced(_padded(image, common), size)
-        if len(frames) * image.nbytes > _MOST_BYTES + _MOST_BYTES_PER_BYTE * allowance.size:
-            raise SceneError(
-                f"{len(frames)} views like {frames[i].path} take "
-                f"{len(frames) * image.nbytes / 1e9:.1f} GB, from {allowance.size / 1e6:.2g} MB of "
-                "files; reduce them by --size"
-            )
-        return image
-
     allowance = Allowance(frame.path for frame in frames)
-    try:
-        pixels, is_mapped = stack_images(read, len(frames), frames[0].path)
-    except _LargerError:  # Rare, so that reading all of them again costs less than a scan.
-        allowance = Allowance(frame.path for frame in frames)
-        for i in range(len(frames)):
-            decoded(i)
-        common = max(width for width, _ in sizes), max(height for _, height in sizes)
-        if math.prod(common) > max_pixels:
-            raise SceneError(
-                f"the images beside {frames[0].path} have several sizes; padded to "
-                f"{common[0]} x {common[1]}, each has more than {max_pixels:,} pixels"
-            ) from None
-        allowance = Allowance(frame.path for frame in frames)
-        pixels, is_mapped = stack_images(read, len(frames), frames[0].path)
+    sizes, images, is_seen = [], list[Tensor](), False
+    for frame in frames:
+        image, record = stored_pixels(frame.path, max_pixels=max_pixels, allowance=allowance)
+        seen.add(frame.path.name, record)
+        is_seen |= image.shape[2] == 3 or bool(image[..., 3].numpy().any())
+        sizes.append((image.shape[1], image.shape[0]))
+        images.append(_reduced(image, size))
+        _require_room(len(frames) * images[-1].nbytes, frames, frame.path, allowance)
     if not is_seen:
         where = f"the images beside {frames[0].path}"
         raise SceneError(f"{where} are fully transparent: their alpha is 0 everywhere")
-    reduced = pixels.shape[2], pixels.shape[1]
-    cameras = _cameras(frames, sizes, common, reduced, seen)
-    masks = read_masks([(f.path, f.mask) for f in frames], sizes, common, max(reduced))
-    if len(several := sorted(set(sizes))) > 1:
+    reduced = [(image.shape[1], image.shape[0]) for image in images]
+    common = max(width for width, _ in reduced), max(height for _, height in reduced)
+    widest = max(image.nbytes / math.prod(image.shape[:2]) for image in images)
+    num_bytes = round(len(frames) * math.prod(common) * widest)
+    _require_room(num_bytes, frames, frames[0].path, allowance)
+    pixels = stacked(images)
+    cameras = _cameras(frames, sizes, reduced, common, seen)
+    masks = read_masks([(f.path, f.mask) for f in frames], sizes, reduced, common)
+    if len(several := sorted(set(reduced))) > 1:
         seen.sizes.update(several)
         # Places are shares of the sides, which padding makes longer.
-        shares = [[*(np.array(own) / common), 1, 1, 1] for own in sizes]
+        shares = [[*(np.array(own) / common), 1, 1, 1] for own in reduced]
         frames = [replace(f, points=f.points * s) for f, s in zip(frames, shares, strict=True)]
     poses = torch.eye(4).expand(len(frames), 4, 4)
     names = [frame.path.name for frame in frames]
-    views = Views(pixels, cameras, poses, names, is_mapped=is_mapped, masks=masks)
+    views = Views(pixels, cameras, poses, names, masks=masks)
     return _placed(views, frames, box), list(frames)
 
 
-def _padded(image: Tensor, size: tuple[int, int]) -> Tensor:
-    """An image with black, opaque pixels on the right and below, up to a width and a height."""
-    (height, width), values = image.shape[:2], image.numpy()
-    if (width, height) == size:
-        return image
-    padded = np.zeros((size[1], size[0], image.shape[2]), values.dtype)
-    # What is masked must not make opaque views transparent.
-    padded[..., 3:] = np.iinfo(values.dtype).max if values.dtype.kind == "u" else 1
-    padded[:height, :width] = values
-    return torch.from_numpy(padded)
+def _require_room(
+    num_bytes: int, frames: Sequence[Frame], path: Path, allowance: Allowance
+) -> None:
+    """Refuse views that take more memory than their files explain, or half of the machine's."""
+    from_files = _MOST_BYTES + _MOST_BYTES_PER_BYTE * allowance.size
+    if num_bytes > min(from_files, memory() / 2):
+        raise SceneError(
+            f"{len(frames)} views like {path} take {num_bytes / 1e9:.1f} GB, from "
+            f"{allowance.size / 1e6:.2g} MB of files, on a machine with {memory() / 1e9:.0f} GB of "
+            "memory; reduce them by --size"
+        )
 
 
 def _placed(views: Views, frames: Sequence[Frame], box: Box) -> Views:
@@ -286,14 +251,15 @@ def _placed(views: Views, frames: Sequence[Frame], box: Box) -> Views:
 def _cameras(
     frames: Sequence[Frame],
     sizes: Sequence[tuple[int, int]],
+    reduced: Sequence[tuple[int, int]],
     common: tuple[int, int],
-    reduced: tuple[int, int],
     seen: Seen,
 ) -> list[Camera]:
-    """Cameras of frames whose images are padded to a common size, and are reduced to another."""
+    """Cameras of frames whose images are reduced, and then padded to a common size."""
     try:
         own = [_camera_of(frame, *size, seen) for frame, size in zip(frames, sizes, strict=True)]
-        cameras = [replace(c, width=common[0], height=common[1]).resized(*reduced) for c in own]
+        small = [camera.resized(*size) for camera, size in zip(own, reduced, strict=True)]
+        cameras = [replace(camera, width=common[0], height=common[1]) for camera in small]
         # Checked here, so that a lens that cannot be inverted is found before any fit.
         for camera in dict.fromkeys(map(coarse, cameras)):
             camera.lens_steps()

@@ -92,8 +92,8 @@ class MaskFinder:
 def read_masks(
     views: Sequence[tuple[Path, Mask | None]],
     sizes: Sequence[tuple[int, int]],
+    reduced: Sequence[tuple[int, int]],
     common: tuple[int, int],
-    longer_side: int,
 ) -> Bool[Tensor, "views height width"] | None:
     """Pixels of views that are fitted and scored; None if none has a mask or is padded.
 
@@ -102,15 +102,15 @@ def read_masks(
     Args:
         views: image and mask of each view.
         sizes: width and height of each image.
-        common: width and height that they are padded to on the right and below.
-        longer_side: longer side that they are then reduced to.
+        reduced: width and height that each is reduced to.
+        common: width and height that they are then padded to on the right and below.
 
     Raises:
         SceneError: If some views have no mask, or one cannot be read, is of another size, has
             colors, or leaves nothing.
     """
     without = [image.name for image, mask in views if mask is None]
-    if len(without) == len(views) and set(sizes) == {common}:
+    if len(without) == len(views) and set(reduced) == {common}:
         return None
     if 0 < len(without) < len(views):
         raise SceneError(
@@ -118,14 +118,16 @@ def read_masks(
             "(white where a view is to be fitted), or remove the others"
         )
     allowance = Allowance(mask.path for _, mask in views if mask is not None)
-    masks = []
-    for (_, mask), (width, height) in zip(views, sizes, strict=True):
-        kept = torch.zeros(common[1], common[0], dtype=torch.bool)
-        kept[:height, :width] = mask is None or _read(mask, (width, height), allowance)
-        masks.append(reduced_masks(kept[None], longer_side)[0])
-        if mask is not None and not bool(masks[-1].any()):
+    masks = torch.zeros(len(views), common[1], common[0], dtype=torch.bool)
+    for kept, (_, mask), size, (width, height) in zip(masks, views, sizes, reduced, strict=True):
+        if mask is None:
+            kept[:height, :width] = True
+            continue
+        white = _read(mask, size, allowance)
+        kept[:height, :width] = reduced_masks(white[None], max(width, height))[0]
+        if not bool(kept.any()):
             raise SceneError(f"the mask {mask.path} leaves no pixel of its image")
-    return torch.stack(masks)
+    return masks
 
 
 def _read(mask: Mask, size: tuple[int, int], allowance: Allowance) -> Tensor:

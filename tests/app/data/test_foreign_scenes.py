@@ -370,13 +370,20 @@ def test_images_of_several_sizes_are_padded_and_the_padding_is_masked(tmp_path: 
         assert (8 * train.points.place[i]).tolist() == [width / 4, height / 2]
 
 
-def test_images_that_cannot_be_padded_to_a_common_size_are_refused(tmp_path: Path) -> None:
+def test_images_of_several_resolutions_are_reduced_to_one(tmp_path: Path) -> None:
     write_views(tmp_path)
-    for number, shape in ((3, (400, 2)), (6, (2, 300))):
-        Image.new("RGB", shape).save(tmp_path / f"images/{number:03}.png")
+    with Image.open(tmp_path / "images/003.png") as image:
+        image.resize((16, 12), Image.Resampling.NEAREST).save(tmp_path / "images/003.png")
     write_meta(tmp_path)
-    with pytest.raises(SceneError, match="padded to 400 x 300, each has more than 10,000 pixels"):
-        open_scene(str(tmp_path), max_pixels=10_000)
+    scene = open_scene(str(tmp_path), size=4)
+    assert "several sizes" not in said(scene)
+    assert scene.train.size == (4, 3)
+    assert scene.train.masks is None
+    # Twice the pixels of the same view: the same camera, the same means.
+    assert len(set(scene.train.cameras)) == 1
+    write_views(tmp_path)
+    expected = open_scene(str(tmp_path), size=4).train.pixels
+    torch.testing.assert_close(scene.train.pixels, expected, atol=1e-6, rtol=0)
 
 
 def test_paths_of_another_machine_and_models_without_a_folder_are_found(tmp_path: Path) -> None:

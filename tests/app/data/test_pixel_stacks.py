@@ -1,10 +1,6 @@
-"""Images that stay in the type of their files, in memory or in a memory-mapped file."""
+"""Images that stay in the type of their files."""
 
 import json
-import shutil
-import subprocess
-import sys
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -79,43 +75,28 @@ def folder_of(kind: str, folder: Path) -> list[Any]:
     return images
 
 
-def without_memory(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    sizes = {"SC_PHYS_PAGES": 1, "SC_PAGE_SIZE": 512}
+def with_memory(monkeypatch: pytest.MonkeyPatch, num_bytes: int) -> None:
+    sizes = {"SC_PHYS_PAGES": 1, "SC_PAGE_SIZE": num_bytes}
     monkeypatch.setattr("nerf_posenc_app.data.reading.pixel_stacks.os.sysconf", sizes.__getitem__)
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
 
 
-@pytest.mark.parametrize("is_mapped", [False, True])
 @pytest.mark.parametrize("kind", sorted(TYPES))
 def test_views_keep_the_type_of_their_files_and_have_the_values_of_floats(
-    kind: str, is_mapped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, tmp_path: Path
 ) -> None:
     dtype, channels, _ = TYPES[kind]
     images = folder_of(kind, tmp_path)
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    if is_mapped:
-        without_memory(monkeypatch, temporary)
     scene = open_scene(str(tmp_path))
-    assert scene.train.is_mapped == is_mapped
     assert scene.train.pixels.numpy().dtype == dtype
     assert scene.train.pixels.shape[3] == channels
     assert scene.train.is_opaque == (channels == 3)
     require_equal_to_floats(scene.train, images[1:])
     require_equal_to_floats(scene.test, images[:1])
-    assert any("temporary file" in note for note in scene.notes) == is_mapped
-    # Nothing is left behind, however the program ends.
-    assert not list(temporary.iterdir())
 
 
-@pytest.mark.parametrize("is_mapped", [False, True])
 @pytest.mark.parametrize("kind", ["8 bits", "8 bits with alpha", "16 bits with alpha"])
-def test_batches_are_those_of_float_views(
-    kind: str, is_mapped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_are_those_of_float_views(kind: str, tmp_path: Path) -> None:
     images = folder_of(kind, tmp_path)
-    if is_mapped:
-        without_memory(monkeypatch, tmp_path)
     stored = open_scene(str(tmp_path)).train
     rgba = [torch.cat([rgb, a[..., None]], -1) for rgb, a in map(in_floats, images[1:])]
     floats = Views(torch.stack(rgba), stored.cameras, stored.world_from_camera, stored.names)
@@ -170,65 +151,22 @@ def test_a_checksum_is_that_of_the_values_and_the_cameras(tmp_path: Path) -> Non
     )
 
 
-@pytest.mark.parametrize("when", ["before", "while writing"])
-def test_a_disk_without_room_is_one_clear_error(
-    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_more_views_than_the_memory_holds_are_one_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_folder(tmp_path, [(image_of(np.uint8, 3, seed), ".png") for seed in range(4)])
-    without_memory(monkeypatch, tmp_path)
-    if when == "before":
-        usage = shutil.disk_usage(tmp_path)._replace(free=100)
-        monkeypatch.setattr(
-            "nerf_posenc_app.data.reading.pixel_stacks.shutil.disk_usage", lambda folder: usage
-        )
-    else:
-
-        class Full:
-            def __enter__(self) -> "Full":
-                return self
-
-            def __exit__(self, *error: object) -> None:
-                pass
-
-            def write(self, data: object) -> int:
-                raise OSError(28, "No space left on device")
-
-        monkeypatch.setattr(
-            "nerf_posenc_app.data.reading.pixel_stacks.tempfile.TemporaryFile", Full
-        )
-    with pytest.raises(SceneError, match=r"3 views of 20 x 16 .* reduce them by --size") as error:
+    # Three views to fit, of 20 x 16 x 3 bytes.
+    with_memory(monkeypatch, 2 * 3 * 960)
+    assert open_scene(str(tmp_path)).train.size == (20, 16)
+    with_memory(monkeypatch, 2 * 3 * 960 - 1)
+    with pytest.raises(SceneError, match=r"3 views like .* reduce them by --size") as error:
         open_scene(str(tmp_path))
     assert "\n" not in str(error.value)
-    # Reduced as they are read, they fit.
-    monkeypatch.setattr("nerf_posenc_app.data.reading.pixel_stacks._LARGEST_SHARE", 1.0)
     assert open_scene(str(tmp_path), size=3).train.size == (3, 2)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("ending", "status"), [("", 0), ("raise SystemExit(3)", 3), ("os.kill(os.getpid(), 9)", -9)]
-)
-def test_the_temporary_file_is_gone_however_the_program_ends(
-    ending: str, status: int, tmp_path: Path
-) -> None:
-    write_folder(tmp_path, [(image_of(np.uint8, 3, seed), ".png") for seed in range(4)])
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    script = (
-        "import os, nerf_posenc_app.data.reading.pixel_stacks as stacks\n"
-        "from nerf_posenc_app.data import open_scene\n"
-        "stacks._LARGEST_SHARE = 0.0\n"
-        f"assert open_scene({str(tmp_path)!r}).train.is_mapped\n{ending}"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, env={"TMPDIR": str(temporary)}, check=False
-    )
-    assert ended.returncode == status
-    assert not list(temporary.iterdir())
-
-
 def test_the_memory_of_a_container_is_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    unlimited = pixel_stacks._memory()
+    unlimited = pixel_stacks.memory()
     for text, expected in (("1000000\n", 1e6), ("max\n", unlimited)):
         monkeypatch.setattr(Path, "read_text", lambda path, text=text: text)
-        assert pixel_stacks._memory() == expected
+        assert pixel_stacks.memory() == expected
