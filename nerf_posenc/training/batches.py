@@ -8,9 +8,6 @@ from torch import Tensor
 
 from nerf_posenc.images import Image, pixels_at, unit_range
 
-# Of more rows, no order is drawn: their numbers are, for each batch.
-_MOST_SHUFFLED = 1 << 22
-
 DrawBatch = Callable[[int], tuple[Any, Any]]
 """From the step number to that step's inputs and targets: a tensor with a row for each example, or
 one for each of several models. As a function of the step alone, it needs no state of its own for a
@@ -21,11 +18,10 @@ class ShuffledRows:
     """Numbers of the rows of each batch: without replacement, in an order for each pass.
 
     The order is drawn from the seed and the number of the pass; rows that do not fill a last batch
-    are left out of that pass. Of more than 4,194,304 rows, each batch is drawn with replacement,
-    from the seed and the step. On a CPU the rows of each batch are sorted.
+    are left out of that pass. On a CPU the rows of each batch are sorted.
 
     Args:
-        num_rows: number of rows, 1 or more.
+        num_rows: number of rows, 1 to 2^31 - 1; an order takes 4 bytes for each.
         batch_size: rows in a batch; all rows if there are fewer.
         seed: random seed of the orders.
         device: device of the numbers.
@@ -39,28 +35,20 @@ class ShuffledRows:
         self.seed = seed
         self.device = torch.device(device)
         self._pass = -1
-        self._order = torch.empty(0, dtype=torch.long)
+        self._order = torch.empty(0, dtype=torch.int32)
 
     def __call__(self, step: int) -> Tensor:
         """Numbers of one step."""
-        if self.num_rows > _MOST_SHUFFLED:
-            size = (self.batch_size,)
-            generator = self._generator(step)
-            drawn = torch.randint(self.num_rows, size, generator=generator, device=self.device)
-            return self._sorted(drawn)
         this_pass, batch = divmod(step, self.num_rows // self.batch_size)
         if this_pass != self._pass:
-            generator = self._generator(this_pass)
-            self._order = torch.randperm(self.num_rows, generator=generator, device=self.device)
+            # On the device of the rows: a copy from the host would wait for it.
+            generator = torch.Generator(self.device).manual_seed(self.seed * 1_000_003 + this_pass)
+            self._order = torch.randperm(
+                self.num_rows, generator=generator, device=self.device, dtype=torch.int32
+            )
             self._pass = this_pass
         first = batch * self.batch_size
-        return self._sorted(self._order[first : first + self.batch_size])
-
-    def _generator(self, number: int) -> torch.Generator:
-        # On the device of the rows: a copy from the host would wait for it.
-        return torch.Generator(self.device).manual_seed(self.seed * 1_000_003 + number)
-
-    def _sorted(self, rows: Tensor) -> Tensor:
+        rows = self._order[first : first + self.batch_size].long()
         # Neighboring rows share cache lines of a CPU: the gradient of a grid's table takes 0.6 of
         # its time. The sum over a batch is the same in any order.
         return rows.sort().values if self.device.type == "cpu" else rows
