@@ -52,15 +52,7 @@ class ImageFinder:
         Raises:
             SceneError: If the name leads out of the folder.
         """
-        try:
-            path = self.locate(name)
-        except SceneError:
-            if (near := self._in_only_folder(name)) is None:
-                raise
-        else:
-            near = self._in_only_folder(name) if path is None else None
-        if near is not None:
-            path = path_inside(self.folder, str(near.relative_to(self.folder)))
+        path = self.locate(name, in_other_folder=True)
         if path is None:
             self.missing.append(name)
             return None
@@ -70,24 +62,30 @@ class ImageFinder:
         self._found[name] = path
         return path
 
-    def locate(self, name: str) -> Path | None:
+    def locate(self, name: str, *, in_other_folder: bool = False) -> Path | None:
         """Find an image as `find` does, without noting it.
+
+        Args:
+            name: name of the image.
+            in_other_folder: whether to look into a folder that the name does not say.
 
         Raises:
             SceneError: If the name leads out of the folder.
         """
+        outside = None
         try:
-            path = path_inside(self.folder, name)
-        except SceneError:
-            # An absolute path of another machine: its last parts may be here.
-            if (near := self._of_another_machine(name)) is None:
-                raise
-            path = near
-        else:
-            near = None if path.is_file() else self._near(name) or self._of_another_machine(name)
-        if near is not None:
-            return path_inside(self.folder, str(near.relative_to(self.folder)))
-        return path if path.is_file() else None
+            if (path := path_inside(self.folder, name)).is_file():
+                return path
+        except SceneError as error:
+            outside = error
+        lookups = [self._near, self._of_another_machine]
+        lookups += [self._in_only_folder] if in_other_folder else []
+        for look in lookups:
+            if (near := look(name)) is not None:
+                return path_inside(self.folder, str(near.relative_to(self.folder)))
+        if outside is not None:
+            raise outside
+        return None
 
     def _of_another_machine(self, name: str) -> Path | None:
         parts = PurePosixPath(name.replace("\\", "/")).parts
