@@ -48,7 +48,9 @@ FOURIER = PresetTable(
             aliases=("neus", "volsdf", "d-nerf", "nerf-w", "nerf-pl", "bungeenerf"),
         ),
         "pixelnerf": Preset(
-            "sxyu/pixel-nerf, src/model/code.py", dict(layout="kpa", include_input="front")
+            "sxyu/pixel-nerf, src/model/code.py with freq_factor of conf/default.conf",
+            dict(base=1.5, layout="kpa", include_input="front"),
+            "Without a configuration, the code's factor is pi: ``base=math.pi``.",
         ),
         "torch-ngp": Preset(
             "ashawkey/torch-ngp, encoding.py and freqencoder",
