@@ -19,7 +19,7 @@ from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import PROGRAM, CommonOptions, UsageError, command_words, require
 from nerf_posenc_app.own_encodings import with_own_encodings
 from nerf_posenc_app.plugins import PluginError, how_to_install
-from nerf_posenc_app.runs.resume import options_of_resume, resume
+from nerf_posenc_app.runs.resume import options_of_resume, resumed
 from nerf_posenc_app.runs.run import Context, resume_command
 from nerf_posenc_app.runs.saved import SaveError
 from nerf_posenc_app.runs.signals import handled_signals
@@ -102,7 +102,7 @@ def main(arguments: Sequence[str], experiment: Callable[..., bool]) -> int:
         try:
             _require_text(arguments)
             command = shlex.join([*command_words(), *arguments])
-            status = _run(arguments, Context(printable(command), stop, experiment))
+            status = _run(arguments, Context(printable(command), stop), experiment)
         except SystemExit as ended:
             # The help is printed.
             is_status = ended.code is None or isinstance(ended.code, int)
@@ -125,7 +125,7 @@ def main(arguments: Sequence[str], experiment: Callable[..., bool]) -> int:
     return status
 
 
-def _run(arguments: Sequence[str], context: Context) -> int:
+def _run(arguments: Sequence[str], context: Context, experiment: Callable[..., bool]) -> int:
     if list(arguments) == ["--version"]:
         say(f"{PROGRAM} of nerf_posenc {__version__}, torch {torch.__version__}")
         return 0
@@ -146,10 +146,10 @@ def _run(arguments: Sequence[str], context: Context) -> int:
             raise UsageError(f"no command {name!r}; {guess} (commands: {', '.join(COMMANDS)})")
         return read(COMMANDS[name], arguments[1:], command=name) or 0
     if any(argument.split("=")[0] == "--resume" for argument in arguments):
-        arguments_read = read(options_of_resume, arguments, others=_of_new_runs)
-        return 0 if resume(context, **arguments_read) else 1
+        found = resumed(context, **read(options_of_resume, arguments, others=_of_new_runs))
+        return 0 if found is None or experiment(*found) else 1
     kind, options = parse(arguments)
-    return 0 if context.experiment(kind, options, context) else 1
+    return 0 if experiment(kind, options, context) else 1
 
 
 def _require_text(arguments: Sequence[str]) -> None:

@@ -107,7 +107,7 @@ def fit(
             temporary = tempfile.mkdtemp(prefix="nerf-posenc-")
             asked = replace(asked, out=Path(temporary, "run"))
         with handled_signals(stop), _as_in_a_new_process():
-            is_complete = experiment(kind, asked, Context(command, stop, experiment))
+            is_complete = experiment(kind, asked, Context(command, stop))
     except UsageError as error:
         raise ValueError(error.for_python()) from None
     except (PluginError, SceneError) as error:

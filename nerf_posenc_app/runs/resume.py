@@ -1,5 +1,6 @@
 """Continue an interrupted run with the options that its folder holds."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from nerf_posenc_app.kinds import KINDS, require_installed
 from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import CommonOptions, Seconds, UsageError
 from nerf_posenc_app.own_encodings import imported, require_same_files
-from nerf_posenc_app.runs.folder import REPORT, open_run_folder
+from nerf_posenc_app.runs.folder import REPORT, RunFolder, open_run_folder
 from nerf_posenc_app.runs.run import Context
 from nerf_posenc_app.runs.saved import DATA, FIT_SUFFIX, FITS, RunState, read_metrics
 from nerf_posenc_app.terminal import say
@@ -39,7 +40,7 @@ def options_of_resume(
     return locals()
 
 
-def resume(
+def resumed(
     context: Context,
     resume: Path,
     *,
@@ -47,8 +48,8 @@ def resume(
     save_every: float | None,
     device: str | None,
     quiet: bool,
-) -> bool:
-    """Go on with all that is missing in a run; return whether every fit is complete.
+) -> tuple[type[Kind[Any]], CommonOptions, Context, RunFolder] | None:
+    """Arguments of the experiment that goes on with a run; None if the run is complete.
 
     Args:
         context: state that the runs of one command share.
@@ -59,13 +60,12 @@ def resume(
         quiet: whether to print errors only.
 
     Raises:
-        SaveError: If a fit or the run folder cannot be written.
-        Stopped: If the run was asked to end.
         UsageError: If there is no such run, its data has changed, or it needs an encoding of a file
             that is not named.
     """
     folder, state = open_run_folder(resume)
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.callback(folder.close)
         if not state.digest:
             raise UsageError(f"--resume {resume}: its run.json has no checksum of the data")
         given = [imported(name) for name in encodings]
@@ -99,10 +99,10 @@ def resume(
                     raise UsageError(f"{error}; remove the file to fit it again") from None
             if not quiet:
                 say(f"{resume} is already complete; there is nothing to resume")
-            return True
-        return context.experiment(kind, options, context, folder)
-    finally:
-        folder.close()
+            return None
+        # The experiment closes it.
+        stack.pop_all()
+        return kind, options, context, folder
 
 
 def _is_complete(folder: Path, state: RunState) -> bool:

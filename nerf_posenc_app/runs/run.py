@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 import webbrowser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -51,14 +51,12 @@ class Context:
     Attributes:
         command: the command line, or the call of `fit`, for people to read.
         stop: request of a signal to end the fit or the run.
-        experiment: makes a run.
         cwd: folder that relative paths start from.
         resumed: state of the run that is resumed; None for a new one.
     """
 
     command: str
     stop: Stop
-    experiment: Callable[..., bool]
     cwd: str = field(default_factory=os.getcwd)
     resumed: RunState | None = None
 

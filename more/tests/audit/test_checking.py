@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc import FourierEncoder, GaussianEncoder, contract, preset
+from nerf_posenc import FourierEncoder, GaussianEncoder, contract
 from nerf_posenc_audit import NotAskableError, assert_encoding, check
 from nerf_posenc_audit.__main__ import main
 
@@ -70,7 +70,9 @@ def test_a_mistake_is_named(words: str) -> None:
 
 
 def test_a_right_one_is_right_and_what_a_cast_does_is_measured() -> None:
-    verdict = check(Embedder(math.pi), against=preset("pixelnerf", 3, 10, base=math.pi))
+    verdict = check(
+        Embedder(math.pi), against=FourierEncoder.preset("pixelnerf", 3, 10, base=math.pi)
+    )
     assert verdict.is_right
     # A float32 angle of 1608 rad, and what is left of pi after a cast.
     assert 1e-5 < float(verdict.errors["as built"][1]) < 2e-4
