@@ -54,27 +54,31 @@ def open_run(
         Stopped: If the run was asked to end.
         UsageError: If the data cannot be opened, or options conflict.
     """
-    device = resolve_device(options.device)
-    try:
-        kind = kind_class.open(options)
-    except SceneError as error:
-        raise UsageError(str(error)) from None
-    given = replace(options, device=str(device))
-    if context.resumed is not None:
-        given = _with_saved_choices(given, context.resumed.config)
-    # `auto` may fit for seconds here; it prints a line first.
-    config = kind.resolve(given)
-    names = kind.fit_names(config)
-    # Files are named by six digits of a value, and case alone does not tell files apart on macOS
-    # and Windows.
-    stems = [name.stem.lower() for name in names]
-    for name in names:
-        if stems.count(name.stem.lower()) > 1:
-            raise UsageError(f"the fit {name} is named twice; give each value and each name once")
-    if folder is None:
-        folder = create_run_folder(options.out, kind.title, overwrite=options.overwrite)
-        folder.clear(names)
-    with contextlib.closing(folder), contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
+        if folder is not None:
+            stack.callback(folder.close)
+        device = resolve_device(options.device)
+        try:
+            kind = kind_class.open(options)
+        except SceneError as error:
+            raise UsageError(str(error)) from None
+        given = replace(options, device=str(device))
+        if context.resumed is not None:
+            given = _with_saved_choices(given, context.resumed.config)
+        # `auto` may fit for seconds here; it prints a line first.
+        config = kind.resolve(given)
+        names = kind.fit_names(config)
+        # Files are named by six digits of a value, and macOS and Windows do not tell case apart.
+        stems = [name.stem.lower() for name in names]
+        for name in names:
+            if stems.count(name.stem.lower()) > 1:
+                raise UsageError(
+                    f"the fit {name} is named twice; give each value and each name once"
+                )
+        if folder is None:
+            folder = create_run_folder(options.out, kind.title, overwrite=options.overwrite)
+            stack.callback(folder.close)
+            folder.clear(names)
         lines = [*kind.summary(config), *(f"note: {note}" for note in kind.notes_on_data)]
         lines.append(f"device   {describe(device)}")
         if not config.quiet:
