@@ -1,6 +1,8 @@
 from nerf_posenc.core.bands import geometric_bands as geometric_bands
 from nerf_posenc.core.bands import linear_bands as linear_bands
+from nerf_posenc.core.bands import octave_bands as octave_bands
 from nerf_posenc.core.bands import period_bands as period_bands
+from nerf_posenc.core.bands import ratio_bands as ratio_bands
 from nerf_posenc.core.grids import grid_positions as grid_positions
 from nerf_posenc.encoders.by_name import preset as preset
 from nerf_posenc.encoders.fourier import FourierEncoder as FourierEncoder

@@ -22,7 +22,7 @@ from nerf_posenc import (
     preset,
 )
 from nerf_posenc.core import sincos
-from nerf_posenc.encoders import contract_gaussian, icosahedron_basis
+from nerf_posenc.encoders import Box, Lanczos, contract_gaussian, icosahedron_basis
 
 X = torch.rand(40, 3, generator=torch.Generator().manual_seed(0)) * 2 - 1
 DIRECTIONS = F.normalize(X, dim=-1)
@@ -38,6 +38,9 @@ CALLS: dict[str, Callable[[], Tensor]] = {
     "variances along directions": lambda: preset("multinerf", 3, 4, basis=icosahedron_basis(2))(
         X, variance=VARIANCE
     ),
+    "box": lambda: FourierEncoder(3, 10)(X, filter=Box(0.01)),
+    "lanczos": lambda: FourierEncoder(3, 10)(X, filter=Lanczos(0.01)),
+    "gaussian, lanczos": lambda: GaussianEncoder(3, 64)(X, filter=Lanczos(0.01)),
     "sincos": lambda: sincos(X, torch.tensor([1.0, 300.0])),
     "gaussian": lambda: GaussianEncoder(3, 64, sigma=5.0)(X),
     "gaussian, variances": lambda: GaussianEncoder(3, 64, sigma=5.0)(X, variance=VARIANCE),

@@ -144,7 +144,7 @@ class Lanczos:
         """Factor of each frequency."""
         cycles = omega * (self.pitch / (2 * math.pi))
         u, weight = self._nodes.to(omega), self._weights.to(omega)
-        # (num, in_dim, nodes) @ (nodes,) -> (num, in_dim)
-        response = torch.cos(2 * math.pi * cycles[..., None] * u) @ weight
+        # (num, in_dim, nodes) -> (num, in_dim); no matrix product, which autocast would round.
+        response = (torch.cos(2 * math.pi * cycles[..., None] * u) * weight).sum(-1)
         # The nodes do not resolve higher frequencies, where the response is below 1e-6.
         return response.where(cycles.abs() * self.lobes < _NUM_NODES / 4, 0.0).prod(-1)

@@ -12,6 +12,13 @@ from nerf_posenc.encoders.fourier import FourierEncoder
 
 Layer = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
 _Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
+# Parameters that may have a column for each input: a plain weight; those of weight normalization,
+# as `nn.utils.weight_norm` and as `nn.utils.parametrizations.weight_norm` name them.
+_WEIGHTS = (
+    {"weight"},
+    {"weight_g", "weight_v"},
+    {"parametrizations.weight.original0", "parametrizations.weight.original1"},
+)
 
 
 @dataclass(frozen=True)
@@ -90,7 +97,8 @@ def port_linear(
 
     Args:
         layer: a linear layer, or a convolution with a kernel of one cell (with any kernel, in
-            fact: the order of channels is all that changes). It is not changed.
+            fact: the order of channels is all that changes), also with weight normalization. It is
+            not changed.
         source: the encoder it was trained with.
         target: the encoder it is to follow.
         offset: input of the layer at which the features begin, for a layer that reads a
@@ -103,8 +111,8 @@ def port_linear(
 
     Raises:
         TypeError: If it is neither a linear layer nor a convolution.
-        ValueError: If the encoders differ in more than the order of their columns, or the
-            layer does not fit ``source``.
+        ValueError: If the encoders differ in more than the order of their columns, the layer does
+            not fit ``source``, or its weight is computed in another way.
     """
     if not isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d):
         raise TypeError(
@@ -151,7 +159,7 @@ def port_module(module: nn.Module, ports: Mapping[str, Port]) -> dict[str, str]:
         >>> port_module(network, {"0": Port(theirs, ours)})
         {'0': 'inputs 0 to 23: 22 of 24 moved'}
     """
-    known = dict(module.named_modules())
+    known = dict(module.named_modules(remove_duplicate=False))
     ported: dict[str, Layer] = {}
     report: dict[str, str] = {}
     for name, port in ports.items():
@@ -161,10 +169,10 @@ def port_module(module: nn.Module, ports: Mapping[str, Port]) -> dict[str, str]:
             layers = [n for n, m in known.items() if isinstance(m, nn.Linear | _Convolution)]
             raise ValueError(f"no layer {name!r}; there are {', '.join(layers)}")
         layer = cast(Layer, known[name])
-        if getattr(layer, "_ported_version", None) == layer.weight._version:
-            raise ValueError(f"{name}: it was ported already; a second time would mix its inputs")
         try:
             ported[name] = port_linear(layer, port.source, port.target, offset=port.offset)
+            if getattr(layer, "_ported_version", None) == _version(layer):
+                raise ValueError("it was ported already; a second time would mix its inputs")
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name}: {error}") from None
         order = column_order(port.source, port.target)
@@ -173,17 +181,44 @@ def port_module(module: nn.Module, ports: Mapping[str, Port]) -> dict[str, str]:
         last = first + len(order) - 1
         report[name] = f"inputs {first} to {last}: {moved} of {len(order)} moved"
     for name, layer in ported.items():
-        weight = known[name].weight
+        own = cast(Layer, known[name])
         with torch.no_grad():
-            weight.copy_(layer.weight)
-        # The count that autograd keeps of changes: loading or training raises it.
-        known[name]._ported_version = weight._version
+            for old, new in zip(_by_input(own), _by_input(layer), strict=True):
+                old.copy_(new)
+        object.__setattr__(own, "_ported_version", _version(own))
     return report
+
+
+def _by_input(layer: Layer) -> list[nn.Parameter]:
+    """Parameters of a layer with a column for each of its inputs.
+
+    Raises:
+        ValueError: If its weight is computed from others than those of weight normalization.
+    """
+    own = dict(layer.named_parameters())
+    names = next((names for names in _WEIGHTS if names <= own.keys()), None)
+    if names is None:
+        raise ValueError(
+            f"its weight is computed from {', '.join(own.keys() - {'bias'})}; port it without, for "
+            "example after nn.utils.parametrize.remove_parametrizations"
+        )
+    return [own[n] for n in sorted(names) if own[n].shape[1:2] == layer.weight.shape[1:2]]
+
+
+def _version(layer: Layer) -> int:
+    """The count that autograd keeps of changes: loading or training raises it."""
+    return sum(weight._version for weight in _by_input(layer))
 
 
 def _with_inputs(layer: Layer, columns: Tensor) -> Layer:
     """A copy of the layer that reads its inputs in another order."""
-    ported = copy.deepcopy(layer)
+    _by_input(layer)
+    # That of `nn.utils.weight_norm` is no parameter, and autograd refuses to copy it.
+    computed = layer.weight
+    is_plain = isinstance(computed, nn.Parameter)
+    memo = {} if is_plain else {id(computed): computed.detach().clone()}
+    ported = copy.deepcopy(layer, memo)
     with torch.no_grad():
-        ported.weight.copy_(layer.weight[:, columns.to(layer.weight.device)])
+        for weight in _by_input(ported):
+            weight.copy_(weight[:, columns.to(weight.device)])
     return ported

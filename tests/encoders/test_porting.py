@@ -1,6 +1,7 @@
 """Checkpoints on encoders of another order: layers, whole networks, and attention."""
 
 import copy
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -122,3 +123,41 @@ def test_a_network_is_not_ported_twice() -> None:
     network.load_state_dict(before)
     port_module(network, {"0": Port(theirs, ours)})
     assert torch.equal(layer.weight, ported)
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm.*is deprecated:FutureWarning")
+@pytest.mark.parametrize(
+    "normalized", [nn.utils.weight_norm, nn.utils.parametrizations.weight_norm]
+)
+@pytest.mark.parametrize("dim", [0, 1, None])
+def test_weight_normalization_is_ported(
+    normalized: Callable[..., nn.Linear], dim: int | None
+) -> None:
+    # NeuS and VolSDF normalize the weights of every layer.
+    theirs = FourierEncoder.preset("neus", 3, 6)
+    ours = FourierEncoder(3, 6, base=1.0, include_input="back")
+    x = torch.rand(7, 3)
+    layer = normalized(nn.Linear(39, 8), dim=dim)
+    network = nn.Sequential(layer)
+    expected = network(theirs(x))
+    single = port_linear(layer, theirs, ours)
+    torch.testing.assert_close(single(ours(x)), expected)
+    port_module(network, {"0": Port(theirs, ours)})
+    torch.testing.assert_close(network(ours(x)), expected)
+    with pytest.raises(ValueError, match="0: it was ported already"):
+        port_module(network, {"0": Port(theirs, ours)})
+
+
+def test_a_weight_that_is_computed_otherwise_is_refused() -> None:
+    theirs = FourierEncoder.preset("neus", 3, 6)
+    ours = FourierEncoder(3, 6, base=1.0, include_input="front")
+    layer = nn.utils.parametrizations.spectral_norm(nn.Linear(39, 8))
+    with pytest.raises(ValueError, match=r"is computed from parametrizations\.weight\.original"):
+        port_module(layer, {"": Port(theirs, ours)})
+
+
+def test_a_layer_is_found_by_each_of_its_names() -> None:
+    theirs = FourierEncoder.preset("nerf", 3, 4, include_input=None)
+    layer = nn.Linear(24, 8)
+    network = nn.ModuleDict({"coarse": layer, "fine": layer})
+    assert port_module(network, {"fine": Port(theirs, FourierEncoder(3, 4, base=1.0))})
