@@ -171,7 +171,7 @@ def port_module(module: nn.Module, ports: Mapping[str, Port]) -> dict[str, str]:
         layer = cast(Layer, known[name])
         try:
             ported[name] = port_linear(layer, port.source, port.target, offset=port.offset)
-            if getattr(layer, "_ported_version", None) == _version(layer):
+            if getattr(layer, "_ported_weights", None) == _fingerprint(layer):
                 raise ValueError("it was ported already; a second time would mix its inputs")
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name}: {error}") from None
@@ -185,7 +185,7 @@ def port_module(module: nn.Module, ports: Mapping[str, Port]) -> dict[str, str]:
         with torch.no_grad():
             for old, new in zip(_by_input(own), _by_input(layer), strict=True):
                 old.copy_(new)
-        object.__setattr__(own, "_ported_version", _version(own))
+        object.__setattr__(own, "_ported_weights", _fingerprint(own))
     return report
 
 
@@ -205,9 +205,10 @@ def _by_input(layer: Layer) -> list[nn.Parameter]:
     return [own[n] for n in sorted(names) if own[n].shape[1:2] == layer.weight.shape[1:2]]
 
 
-def _version(layer: Layer) -> int:
-    """The count that autograd keeps of changes: loading or training raises it."""
-    return sum(weight._version for weight in _by_input(layer))
+def _fingerprint(layer: Layer) -> float:
+    """A number that loading or training changes, and a copy keeps."""
+    weights = torch.cat([each.detach().double().cpu().flatten() for each in _by_input(layer)])
+    return float(weights @ torch.arange(1.0, len(weights) + 1, dtype=torch.float64))
 
 
 def _with_inputs(layer: Layer, columns: Tensor) -> Layer:

@@ -116,8 +116,9 @@ def test_a_network_is_not_ported_twice() -> None:
     before = copy.deepcopy(network.state_dict())
     port_module(network, {"0": Port(theirs, ours)})
     ported = layer.weight.clone()
-    with pytest.raises(ValueError, match="0: it was ported already"):
-        port_module(network, {"0": Port(theirs, ours)})
+    for again in (network, copy.deepcopy(network)):
+        with pytest.raises(ValueError, match="0: it was ported already"):
+            port_module(again, {"0": Port(theirs, ours)})
     assert torch.equal(layer.weight, ported)
     # Weights that were loaded since are theirs again.
     network.load_state_dict(before)
