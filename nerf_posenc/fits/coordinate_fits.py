@@ -55,7 +55,7 @@ class CoordinateFit:
         chunk_size = 2048 if device.type == "cpu" else 1 << 18
         flat = coordinates.reshape(-1, coordinates.shape[-1]).to(device)
         rows = predict(self.model, flat, chunk_size=chunk_size)
-        return rows.reshape(*coordinates.shape[:-1], -1)
+        return rows.reshape(*coordinates.shape[:-1], rows.shape[-1])
 
 
 class ImageFit(CoordinateFit):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from dataclasses import field as dataclass_field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -47,13 +48,13 @@ class SceneFit:
     renderer: Renderer
     options: FieldOptions
     camera: Camera
-    world_from_camera: Float[Tensor, "views 4 4"]
+    world_from_camera: Float[Tensor, "views 4 4"] = dataclass_field(repr=False)
     background: float
     center: tuple[float, float, float]
     scale: float
     step: int
     num_steps: int
-    given_poses: Float[Tensor, "views 4 4"] | None = None
+    given_poses: Float[Tensor, "views 4 4"] | None = dataclass_field(default=None, repr=False)
 
     @property
     def field(self) -> RadianceField:

@@ -120,6 +120,7 @@ def finding(
         doubtful: runs whose scores say little of the encodings.
     """
     sentences = []
+    data_of = {title: title.rpartition(": ")[0] for title in groups}
     for title, names in groups.items():
         sign = 1 if measure.higher_is_better else -1
         fits = [fit for fit in results if fit.label in names]
@@ -129,7 +130,8 @@ def finding(
             continue
         best, next_best = known[:2]
         first, second = (score_text(fit.scores[measure.name], measure.digits) for fit in known[:2])
-        data = f"{title.rpartition(': ')[0]}: " if len(groups) > 1 else ""
+        is_alone = list(data_of.values()).count(data_of[title]) == 1
+        data = f"{data_of[title] if is_alone else title}: " if len(groups) > 1 else ""
         names = [fit.label for fit in known[:2]]
         sentence = (
             f"{names[0]} and {names[1]} are equal, {measure.label} {first}"

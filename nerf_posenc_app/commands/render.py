@@ -3,8 +3,6 @@
 import contextlib
 import importlib.util
 import itertools
-import struct
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,13 +32,9 @@ from nerf_posenc_app.terminal import progress_bar, say, sum_up
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
 _VIDEOS = (".mp4", ".webp")
-# A PNG of more pixels is written as it is rendered.
-_MAX_HELD = 1 << 24
 # Limits: the side, as for --size, and the pixels of all frames together.
 _LONGEST = 1 << 15
 _MOST_PIXELS = 1 << 32
-# Level of zlib: higher ones gain little on photographs and take several times as long.
-_COMPRESSION = 4
 
 
 def render(
@@ -82,6 +76,8 @@ def render(
     """
     if size is not None and scale is not None:
         raise UsageError("--size and --scale both set the size; give one of them")
+    if cameras is not None and turntable is not None:
+        raise UsageError("--cameras and --turntable both set the cameras; give one of them")
     if out is not None:
         require_new(out, overwrite=overwrite)
     encoding = None if encoding is None else imported(encoding)
@@ -144,8 +140,9 @@ def _require_suiting(file: Path, kind: type[Kind[Any]], given: Mapping[str, Any]
         raise UsageError(f"{file} is the fit of {_a(kind.name)}, which has nothing to render")
     for option, value in given.items():
         if value is not None and option not in kind.rendered_by:
-            takers = " or ".join(_a(n) for n, each in KINDS.items() if option in each.rendered_by)
-            raise UsageError(f"--{option} is for {takers}; this is the fit of {_a(kind.name)}")
+            takers = [_a(n) for n, each in KINDS.items() if option in each.rendered_by]
+            known = " or ".join(takers) or "kinds of data that are not installed"
+            raise UsageError(f"--{option} is for {known}; this is the fit of {_a(kind.name)}")
 
 
 def _a(name: str) -> str:
@@ -168,8 +165,7 @@ def _write(rendered: Rendered | RenderedFile, out: Path, *, label: str, quiet: b
     _require_format(out, rendered)
     if out.suffix.lower() in HDR_SUFFIXES and rendered.tone is not None:
         return _write_linear(out, rendered, rendered.tone)
-    width, height = rendered.size
-    total, unit = (height, "row") if is_single else (rendered.num_frames, "frame")
+    total, unit = (rendered.size[1], "row") if is_single else (rendered.num_frames, "frame")
     with progress_bar(label, total, unit, quiet=quiet) as bar:
 
         def strips() -> Iterator[npt.NDArray[np.uint8]]:
@@ -180,8 +176,6 @@ def _write(rendered: Rendered | RenderedFile, out: Path, *, label: str, quiet: b
         out.parent.mkdir(parents=True, exist_ok=True)
         if not is_single:
             _write_frames(out, strips(), rate=rendered.rate)
-        elif out.suffix.lower() == ".png" and width * height > _MAX_HELD:
-            _write_large_png(out, strips(), width, height)
         else:
             _write_image(out, np.concatenate(list(strips())))
         sum_up(bar)
@@ -256,28 +250,6 @@ def _encoded(pixels: npt.NDArray[np.uint8], suffix: str) -> bytes:
     """An image file in memory: not all encoders notice that a disk is full."""
     data: bytes = iio.imwrite("<bytes>", pixels, extension=suffix)
     return data
-
-
-def _write_large_png(
-    out: Path, strips: Iterable[npt.NDArray[np.uint8]], width: int, height: int
-) -> None:
-    """Write an RGB image from top to bottom while it is rendered (PNG, ISO/IEC 15948)."""
-    deflate = zlib.compressobj(_COMPRESSION)
-
-    def write(kind: bytes, data: bytes) -> None:
-        checksum = zlib.crc32(kind + data)
-        file.write(struct.pack(">I", len(data)) + kind + data + struct.pack(">I", checksum))
-
-    with replacing(out) as partial, partial.open("wb") as file:
-        file.write(b"\x89PNG\r\n\x1a\n")
-        # 8 bits of red, green and blue; deflate, the five filters, not interlaced.
-        write(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
-        for strip in strips:
-            # Each row begins with its filter type: 0, none.
-            rows = np.pad(strip.reshape(len(strip), -1), ((0, 0), (1, 0)))
-            write(b"IDAT", deflate.compress(rows.tobytes()))
-        write(b"IDAT", deflate.flush())
-        write(b"IEND", b"")
 
 
 def _write_frames(out: Path, frames: Iterable[npt.NDArray[np.uint8]], *, rate: float) -> None:

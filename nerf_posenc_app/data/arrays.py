@@ -26,7 +26,7 @@ def record_in_memory(pixels: Any, *, is_light: bool = False) -> Decoded:
     """Take an array or a tensor for what a file of an image holds.
 
     Args:
-        pixels: ``(height, width)`` or ``(height, width, 3 or 4)``. Booleans count as 0 and 1;
+        pixels: ``(height, width)`` or ``(height, width, 1, 3 or 4)``. Booleans count as 0 and 1;
             unsigned integers of 8 or 16 bits as shares of the largest; floating-point values are in
             [0, 1], or linear light of any value. Colors are not multiplied by the opacity.
         is_light: whether floating-point values are linear light.
@@ -41,7 +41,7 @@ def record_in_memory(pixels: Any, *, is_light: bool = False) -> Decoded:
         raise SceneError(f"an image of Pillow must be converted to RGB first; its mode is {mode}")
     array = numbers(pixels, "an image")
     if array.dtype.kind != "f" and array.dtype not in (np.uint8, np.uint16):
-        cure = "; give .astype(np.uint8) if they are 0 to 255" if array.dtype.kind in "iu" else ""
+        cure = "; give them as uint8 if they are 0 to 255" if array.dtype.kind in "iu" else ""
         raise SceneError(
             f"an image must be of uint8, uint16 or floating-point numbers; got {array.dtype}{cure}"
         )
@@ -49,9 +49,9 @@ def record_in_memory(pixels: Any, *, is_light: bool = False) -> Decoded:
         known = array[~np.isnan(array)]
         if not (known.size and known.min() >= 0 and known.max() < np.inf):
             raise SceneError("an image must hold finite numbers, 0 or more; NaN where it has none")
-    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (3, 4)):
+    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
         raise SceneError(
-            f"an image must be (height, width) or (height, width, 3 or 4); got {array.shape}"
+            f"an image must be (height, width) or (height, width, 1, 3 or 4); got {array.shape}"
             f"{_cure_of_shape(array.shape)}"
         )
     array = array[..., None] if array.ndim == 2 else array
@@ -80,8 +80,6 @@ def _count(data: Any) -> int:
 
 def _cure_of_shape(shape: Sequence[int]) -> str:
     """Expression that makes an image of an array of a model's shape; empty if unknown."""
-    if len(shape) == 3 and shape[2] == 1:
-        return "; give image[..., 0]"
     if len(shape) == 3 and shape[0] in (3, 4):
         return "; give image.permute(1, 2, 0), or np.moveaxis(image, 0, -1)"
     if len(shape) == 4 and shape[0] == 1 and shape[1] in (3, 4):
@@ -149,4 +147,6 @@ def numbers(data: Any, name: str) -> npt.NDArray[Any]:
         raise SceneError(
             f"{name} must be a path or numbers; got {empty}{array.dtype} {array.shape}"
         )
-    return array.astype(np.float32) if array.dtype.kind in "fb" else array
+    # torch has no numbers of another byte order than the machine's.
+    wanted = np.dtype(np.float32) if array.dtype.kind in "fb" else array.dtype.newbyteorder("=")
+    return array.astype(wanted, copy=False)

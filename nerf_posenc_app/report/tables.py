@@ -13,7 +13,7 @@ from nerf_posenc_app.values.names import BASELINE, FitName
 from nerf_posenc_app.values.results import Result
 
 PER_FIT = (
-    *("network", "width", "depth", "num_bands"),
+    *("network", "width", "depth", "num_bands", "sigma"),
     *("optimizer", "lr", "adam_lr", "schedule", "ema_decay", "precision", "batch_size"),
 )
 """Details of a fit that say how it was made, beside its encoding."""
@@ -135,6 +135,7 @@ def _how(details: Mapping[str, Any]) -> str:
         parts.append(f"{layers} units")
     if "num_bands" in known:
         parts.append(f"{known['num_bands']} bands")
+    parts += [f"sigma {known['sigma']:g}"] if "sigma" in known else []
     if "lr" in known:
         parts.append(f"{known['optimizer']} {known['lr']:g}")
     parts += [f"adam {known['adam_lr']:g}"] if "adam_lr" in known else []

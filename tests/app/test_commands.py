@@ -2,9 +2,7 @@
 
 import json
 import shutil
-import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ import train_fit
 from nerf_posenc.fits import ImageFit, SceneFit, load_fit
 from nerf_posenc.training.devices import fastest_dtype
 from nerf_posenc_app.commands import render
-from nerf_posenc_app.commands.render import _write_large_png
 from nerf_posenc_app.data import open_image
 from tests.optional import needs
 from tests.small import SMALL_RUN, SMALL_SCENE, quick_report, without_hull
@@ -107,6 +104,10 @@ def test_a_crop_is_a_part_of_the_image() -> None:
         assert train_fit.main(["render", "image", "--quiet", "--encoding", "none", *options]) == 0
     expected = open_image("whole.png").rgb[4:12, 6:18]
     assert float((open_image("part.png").rgb - expected).abs().max()) <= 1 / 255 + 1e-6
+    # A part of a pixel is rendered at any size that is asked for.
+    inside = ["--crop", "6.2", "4.3", "0.4", "0.2", "--size", "20", "--out", "inside.png"]
+    assert train_fit.main(["render", "image", "--quiet", *inside]) == 0
+    assert open_image("inside.png").size == (20, 10)
 
 
 def test_a_scene_is_rendered_from_cameras_in_a_file() -> None:
@@ -178,6 +179,11 @@ def mistakes() -> dict[str, tuple[list[str], str]]:
         "a crop of a scene": (["render", "scene", "--crop", "0", "0", "1", "1"], "is for an image"),
         "cameras of an image": (["render", "image", "--cameras", "x"], "is for a scene"),
         "cameras that are missing": (["render", "scene", "--cameras", "x.json"], "cannot read"),
+        "cameras beside a turntable": (
+            ["render", "scene", "--cameras", "x.json", "--turntable", "3"],
+            "--cameras and --turntable both set the cameras",
+        ),
+        "a rate of an image": (["render", "image", "--rate", "3"], "this is the fit of an image"),
         "cameras of no format": (["render", "scene", "--cameras", "bad.json"], "no list of frames"),
         "a file that exists": (["render", "image", "--out", "bad.json"], "exists already"),
         "an image of no format": (["render", "image", "--out", "a.mp3"], "written as .png"),
@@ -198,35 +204,12 @@ def mistakes() -> dict[str, tuple[list[str], str]]:
 def test_a_mistake_gets_one_line(mistake: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("bad.json").write_text("{}")
     arguments, message = mistakes()[mistake]
-    more = ["--turntable", "2"] if arguments[:2] == ["render", "scene"] else []
+    is_scene = arguments[:2] == ["render", "scene"] and "--cameras" not in arguments
+    more = ["--turntable", "2"] if is_scene else []
     assert train_fit.main([*arguments, *more, *(["--quiet"] if "render" in arguments else [])]) == 2
     errors = capsys.readouterr().err
     assert message in errors
     assert errors.count("\n") == 1
-
-
-def test_a_large_image_is_written_as_it_is_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
-    command = ["render", "image", "--quiet", "--size", "90", "--crop", "3", "4", "20", "11"]
-    assert train_fit.main([*command, "--out", "held.png"]) == 0
-    monkeypatch.setattr(sys.modules["nerf_posenc_app.commands.render"], "_MAX_HELD", 0)
-    assert train_fit.main([*command, "--out", "deep/strips.png"]) == 0
-    held, strips = (np.asarray(Image.open(file)) for file in ("held.png", "deep/strips.png"))
-    assert held.shape == (50, 90, 3)
-    np.testing.assert_array_equal(strips, held)
-
-
-def test_a_png_in_strips_is_whole_or_not_there(tmp_path: Path) -> None:
-    rows = np.arange(6 * 5 * 3, dtype=np.uint8).reshape(6, 5, 3)
-    _write_large_png(tmp_path / "whole.png", [rows[:4], rows[4:]], 5, 6)
-    np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / "whole.png")), rows)
-
-    def strips() -> Iterator[np.ndarray]:
-        yield rows[:2]
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(OSError, match="No space"):
-        _write_large_png(tmp_path / "part.png", strips(), 5, 6)
-    assert [file.name for file in tmp_path.iterdir()] == ["whole.png"]
 
 
 def test_the_size_of_a_rendering_is_known_before() -> None:

@@ -22,6 +22,7 @@ from nerf_posenc_app.kinds.image.image import ImageKind
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.kinds.image.reconstruction import reconstruct
 from nerf_posenc_app.kinds.image.samples import masked
+from nerf_posenc_app.options import UsageError
 from nerf_posenc_app.values.blocks import View
 from tests.fits import fit_alone
 
@@ -156,6 +157,11 @@ def test_an_observed_share_is_exact_seeded_and_disjoint() -> None:
     assert pattern.weights is not None
     assert bool(pattern.weights[:, :10].all())
     assert not bool(pattern.weights[:, 10:].any())
+    # The file has the size of the whole image, whatever --size reduces it to.
+    assert opened(observed="mask.png", size=12).size == (12, 8)
+    Pillow.new("L", (12, 8), 255).save("small.png")
+    with pytest.raises(UsageError, match="must be of the size of the image, 24 x 16; it is 12 x 8"):
+        opened(observed="small.png", size=12)
 
 
 def test_a_run_scores_observed_and_unobserved_pixels() -> None:

@@ -87,10 +87,10 @@ class ImageKind(CoordinateKind[ImageConfig]):
                 image = replace(image, is_light=True)
         # Masked before it is reduced, and light before it is mapped: means are of light, and what
         # no mask leaves says nothing of the curve.
-        image = masked(options, image)
+        image, whole_size = masked(options, image), image.size
         image = image if options.size is None else image.resized(options.size)
         image = image.tone_mapped() if image.is_light else image
-        image = sampled(options, image)
+        image = sampled(options, image, whole_size)
         return cls(options, image)
 
     def __init__(self, options: ImageOptions, image: Image) -> None:
@@ -248,8 +248,8 @@ class ImageKind(CoordinateKind[ImageConfig]):
         """Render an image at any resolution, or a part of it."""
         assert isinstance(fit, ImageFit)
         longer_side = given["size"]
+        window_size = fit.size if given["crop"] is None else given["crop"][2:]
         try:
-            window_size = fit.rendered_size(window=given["crop"])
             if given["scale"] is not None:
                 longer_side = max(1, round(max(window_size) * given["scale"]))
             size = fit.rendered_size(longer_side, window=given["crop"])

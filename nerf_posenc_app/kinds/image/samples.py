@@ -36,7 +36,7 @@ def masked(options: ImageOptions, image: Image) -> Image:
         image, kept = _straight(options, image)
     else:
         kept = _mask(options.mask, "--mask", options.max_pixels)
-    _require_size(kept, image, f"--mask {options.mask}")
+    _require_size(kept, image.size, f"--mask {options.mask}")
     if image.weights is not None:
         # Pixels without a value.
         kept = kept * image.weights
@@ -44,8 +44,13 @@ def masked(options: ImageOptions, image: Image) -> Image:
     return replace(image, weights=kept)
 
 
-def sampled(options: ImageOptions, image: Image) -> Image:
+def sampled(options: ImageOptions, image: Image, whole_size: tuple[int, int]) -> Image:
     """Hold pixels out of the fit.
+
+    Args:
+        options: options of the run.
+        image: the image, reduced as they say.
+        whole_size: width and height before that, which a file of observed pixels has.
 
     Raises:
         SceneError: If a file cannot be read.
@@ -59,7 +64,7 @@ def sampled(options: ImageOptions, image: Image) -> Image:
     if options.observed is None:
         return image
     try:
-        return image.observed(_observed(options, image))
+        return image.observed(_observed(options, image, whole_size))
     except ValueError as error:
         raise UsageError(f"--observed {options.observed}: {error}") from None
 
@@ -113,8 +118,8 @@ def _mask(file: str, option: str, max_pixels: int) -> Tensor:
     return read_mask(Path(file), f"{option} {file}", max_pixels=max_pixels).float()
 
 
-def _require_size(weights: Tensor, image: Image, what: str) -> None:
-    width, height = image.size
+def _require_size(weights: Tensor, size: tuple[int, int], what: str) -> None:
+    width, height = size
     require(
         weights.shape == (height, width),
         f"{what} must be of the size of the image, {width} x {height}; it is "
@@ -122,17 +127,16 @@ def _require_size(weights: Tensor, image: Image, what: str) -> None:
     )
 
 
-def _observed(options: ImageOptions, image: Image) -> Tensor:
+def _observed(options: ImageOptions, image: Image, whole_size: tuple[int, int]) -> Tensor:
     """Pixels that are observed: a random share, columns, or those of a mask."""
     asked, (width, height) = options.observed or "", image.size
     generator = torch.Generator().manual_seed(options.seed)
     share = None if isinstance(asked, InMemory) else _share(asked.removeprefix(_COLUMNS))
     if share is None:
         mask = _mask(asked, "--observed", options.max_pixels)
+        _require_size(mask, whole_size, f"--observed {asked}")
         # Reduced like the image: a pixel is observed if all of its area is.
-        kept = resize_area(mask[..., None], max(image.size))[..., 0] > 1 - _ROUNDING
-        _require_size(kept, image, f"--observed {asked}")
-        return kept
+        return resize_area(mask[..., None], max(image.size))[..., 0] > 1 - _ROUNDING
     if asked.startswith(_COLUMNS):
         return (torch.rand(width, generator=generator) < share).expand(height, width)
     # Exactly this share, whatever the seed.
