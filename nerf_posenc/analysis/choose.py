@@ -136,7 +136,7 @@ def choose_sigma(
     held_out, fitted = order[:count], order[count:]
 
     def error(sigma: float) -> float:
-        model = fit_samples(points[fitted], values[fitted], sigma, num_steps, seed)
+        model = _fit(points[fitted], values[fitted], sigma, num_steps, seed)
         return float(mse(predict(model, points[held_out]), values[held_out]))
 
     best, errors = choose(_SIGMAS, error, start=_FIRST)
@@ -184,14 +184,27 @@ def fit_samples(
 
     Args:
         points: coordinates in [-1, 1].
-        values: values in [0, 1].
+        values: values in [0, 1], where the outputs of the network lie.
         sigma: standard deviation of the frequencies in cycles per unit.
         num_steps: training steps.
         seed: random seed of the frequencies, the weights and the batches.
 
     Returns:
         The moving average of the encoder and the network.
+
+    Raises:
+        ValueError: If a value is out of its range.
     """
+    points, values = points.to(default_dtype()), values.to(points.device, default_dtype())
+    if not 0 <= float(values.min()) <= float(values.max()) <= 1:
+        raise ValueError(
+            f"values must be in [0, 1]; got {float(values.min()):g} to {float(values.max()):g}: "
+            "scale them, and scale what the model predicts back"
+        )
+    return _fit(points, values, sigma, num_steps, seed)
+
+
+def _fit(points: Tensor, values: Tensor, sigma: float, num_steps: int, seed: int) -> AveragedModel:
     recipe, generator = HeldOutRecipe(), torch.Generator().manual_seed(seed)
     encoder = GaussianEncoder(points.shape[1], _FEATURES, sigma=sigma, generator=generator)
     network = MLP(encoder.out_dim, values.shape[1], width=_WIDTH, depth=_DEPTH, generator=generator)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nerf_posenc.analysis.choose import choose, choose_sigma
+from nerf_posenc.analysis.choose import choose, choose_sigma, fit_samples
 
 QUICK = 20
 
@@ -46,6 +46,13 @@ def test_sigma_is_in_cycles_per_unit_of_the_points() -> None:
     assert choose_sigma(points, values, num_steps=QUICK) == found
 
 
+def test_values_beyond_the_outputs_of_the_network_are_refused() -> None:
+    points = torch.rand(20, 2, dtype=torch.float64)
+    with pytest.raises(ValueError, match=r"in \[0, 1\]; got 950 to 950: scale them"):
+        fit_samples(points, torch.full((20, 1), 950), 1.0, num_steps=1)
+    assert fit_samples(points, points[:, :1], 1.0, num_steps=1)(torch.rand(3, 2)).shape == (3, 1)
+
+
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("octave", [-3.4, -0.8, 0.3, 2.2])
 def test_the_least_of_errors_that_are_a_parabola_is_found(
@@ -55,7 +62,7 @@ def test_the_least_of_errors_that_are_a_parabola_is_found(
         return math.exp(0.3 * (math.log2(sigma) - octave) ** 2)
 
     module = "nerf_posenc.analysis.choose"
-    monkeypatch.setattr(f"{module}.fit_samples", lambda points, values, sigma, *_: sigma)
+    monkeypatch.setattr(f"{module}._fit", lambda points, values, sigma, *_: sigma)
     monkeypatch.setattr(f"{module}.predict", lambda model, points: model)
     monkeypatch.setattr(f"{module}.mse", error)
     points = torch.tensor([-10.0, 10.0]).repeat(8)[:, None]
