@@ -67,9 +67,6 @@ def write_report(
     with noted("comparison.png", notes):
         if image_panels:
             save_comparison(folder / "comparison.png", image_panels, results, about.measures[0])
-    with noted("curves.svg", notes):
-        if curves := training_charts(results, about.training):
-            save_charts(folder / "curves.svg", curves)
     with noted("figures", notes):
         if figures:
             _write_figures(folder / "figures", about, results)

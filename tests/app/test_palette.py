@@ -63,11 +63,6 @@ def test_six_fits_are_told_apart_in_each_kind_of_vision(colors: tuple[str, ...],
     assert distances.min() >= 10
 
 
-def test_a_dozen_fits_have_colors_of_their_own() -> None:
-    for colors in (FIGURE, PAGE_LIGHT, PAGE_DARK):
-        assert len(set(colors)) == len(colors) >= 12
-
-
 def test_an_encoding_has_the_same_color_in_any_company() -> None:
     names = ["none", "siren", "hash", "sart"]
     alone, among = color_indices({"hash": "hash"}), color_indices({name: name for name in names})

@@ -44,7 +44,6 @@ def test_a_run_prints_a_table_and_leaves_all_outputs(capsys: pytest.CaptureFixtu
     assert "PSNR" in printed.err
     names = {
         "comparison.png",
-        "curves.svg",
         "fourier.png",
         "metrics.json",
         "none.png",

@@ -127,6 +127,15 @@ class EncoderFamily:
         assert double.dtype == torch.float64
         torch.testing.assert_close(single.double(), double, atol=2e-6, rtol=0)
 
+    @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+    def test_autocast_changes_no_bit(self, case: Case, dtype: torch.dtype) -> None:
+        encoder, x = case.make(), case.draw(40)
+        exact = encoded(encoder, x)
+        with torch.autocast("cpu", dtype):
+            found = encoded(encoder, x)
+        assert found.dtype == torch.float32
+        assert torch.equal(found, exact)
+
     def test_the_default_dtype_of_the_process_decides_no_digit(self, case: Case) -> None:
         x = case.draw(20)
         torch.set_default_dtype(torch.bfloat16)

@@ -134,18 +134,6 @@ def test_the_papers_fields_have_their_bands_and_samples(
     assert (few.num_coarse, few.num_fine) == ((5, 10) if field == "nerf" else (5, 5))
 
 
-def test_the_mlp_field_has_96_samples_a_grid_and_spherical_harmonics() -> None:
-    renderer = make_renderer(FieldOptions(resolution=8))
-    assert isinstance(renderer, GridRenderer)
-    assert isinstance(renderer.grid, OccupancyGrid)
-    assert (renderer.num_samples, renderer.grid.resolution) == (96, 128)
-    assert matrix_shapes(renderer.field.trunk) == [(128, 60)] + [(128, 128)] * 3
-    assert renderer.field.direction_encoder.out_dim == 16
-    raw = make_renderer(FieldOptions(encoding="none", width=4, depth=1, resolution=8))
-    assert isinstance(raw, GridRenderer)
-    assert isinstance(raw.field.direction_encoder, Identity)
-
-
 @pytest.mark.parametrize(
     ("options", "resolution", "nodes", "rows"),
     [

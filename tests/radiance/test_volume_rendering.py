@@ -12,17 +12,6 @@ from nerf_posenc.radiance.volume_rendering import composite, weights_from_densit
 
 
 @settings(deadline=None)
-@given(st.floats(0.0, 50.0), st.floats(0.01, 3.0), st.integers(1, 64))
-def test_a_slab_of_constant_density_obeys_beer_and_lambert(
-    density: float, length: float, parts: int
-) -> None:
-    lengths = torch.full((parts,), length / parts, dtype=torch.float64)
-    weights = weights_from_density(torch.full_like(lengths, density), lengths)
-    expected = 1 - math.exp(-density * length)
-    assert float(weights.sum()) == pytest.approx(expected, rel=1e-9, abs=1e-12)
-
-
-@settings(deadline=None)
 @given(st.integers(0, 1000))
 def test_light_is_neither_made_nor_lost(seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)

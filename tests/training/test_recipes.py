@@ -30,15 +30,6 @@ def test_every_name_is_an_encoder(name: str) -> None:
     assert encoder.in_dim == 2
 
 
-def test_the_hash_grid_ends_at_one_node_a_sample() -> None:
-    encoder = make_encoder(EncoderDescription("hash", in_dim=2, resolution=300))
-    resolutions = encoder.resolutions
-    assert isinstance(resolutions, list)
-    assert resolutions[0] == 16
-    # 16 * growth^7 is 300 but for its last digit, and the number of nodes is rounded up.
-    assert resolutions[-1] in (300, 301)
-
-
 @pytest.mark.parametrize("name", ["gaussian", "hash"])
 def test_random_numbers_come_from_the_generator(name: str) -> None:
     x = torch.rand(4, 2)
