@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.encoders.fourier import FourierEncoder
+from nerf_posenc.encoders.fourier import Column, FourierEncoder
 
 Layer = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
 _Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
@@ -171,7 +171,8 @@ def port_module(module: nn.Module, ports: Mapping[str, Port]) -> dict[str, str]:
         layer = cast(Layer, known[name])
         try:
             ported[name] = port_linear(layer, port.source, port.target, offset=port.offset)
-            if getattr(layer, "_ported_weights", None) == _fingerprint(layer):
+            reads = _columns_read(layer).get(port.offset, port.source.columns)
+            if reads != port.source.columns:
                 raise ValueError("it was ported already; a second time would mix its inputs")
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name}: {error}") from None
@@ -180,12 +181,14 @@ def port_module(module: nn.Module, ports: Mapping[str, Port]) -> dict[str, str]:
         first = port.offset or 0
         last = first + len(order) - 1
         report[name] = f"inputs {first} to {last}: {moved} of {len(order)} moved"
+    read_before = {name: _columns_read(cast(Layer, known[name])) for name in ported}
     for name, layer in ported.items():
         own = cast(Layer, known[name])
         with torch.no_grad():
             for old, new in zip(_by_input(own), _by_input(layer), strict=True):
                 old.copy_(new)
-        object.__setattr__(own, "_ported_weights", _fingerprint(own))
+        columns = {**read_before[name], ports[name].offset: ports[name].target.columns}
+        object.__setattr__(own, "_ported", (_fingerprint(own), columns))
     return report
 
 
@@ -203,6 +206,12 @@ def _by_input(layer: Layer) -> list[nn.Parameter]:
             "example after nn.utils.parametrize.remove_parametrizations"
         )
     return [own[n] for n in sorted(names) if own[n].shape[1:2] == layer.weight.shape[1:2]]
+
+
+def _columns_read(layer: Layer) -> dict[int | None, list[Column]]:
+    """Columns that a layer was ported to, by their offset; empty if it has changed since."""
+    weights, columns = getattr(layer, "_ported", (None, {}))
+    return columns if weights == _fingerprint(layer) else {}
 
 
 def _fingerprint(layer: Layer) -> float:

@@ -81,16 +81,21 @@ class FittedRun:
     def model(self, name: str) -> CoordinateFit | SceneFit:
         """Load the model of a fit, to be evaluated anywhere; see `nerf_posenc.fits`.
 
+        Args:
+            name: name of a fit, also of a later seed, such as ``fourier-1``.
+
         Raises:
             ValueError: If there is no such fit, or it is of a kind that is not rebuilt from a file:
                 a sequence; or if its encoding is one of your own that is not given, or has changed.
         """
         try:
             saved = read_state(self.folder / STATE).own_encodings
-            encoding = self._fit(name).name.encoding
+            is_later_seed = name not in self._fits and name.rpartition("-")[0] in self._fits
+            first = self._fit(name.rpartition("-")[0] if is_later_seed else name)
+            encoding = first.name.encoding
             needed = {encoding: saved[encoding]} if encoding in saved else {}
             require_same_files(needed, self._encodings, self.folder)
-            file = find_fit(self.folder, self._fit(name).label)[1]
+            file = find_fit(self.folder, name if is_later_seed else first.label)[1]
             return load_fit(file, encodings=own_encodings(self._encodings))
         except UsageError as error:
             raise ValueError(error.for_python()) from None

@@ -68,6 +68,16 @@ def resumed(
         stack.callback(folder.close)
         if not state.digest:
             raise UsageError(f"--resume {resume}: its run.json has no checksum of the data")
+        if _is_complete(resume, state):
+            for name in state.fits:
+                file = resume / FITS / f"{file_stem(name)}{FIT_SUFFIX}"
+                try:
+                    load_checkpoint(file)
+                except CheckpointError as error:
+                    raise UsageError(f"{error}; remove the file to fit it again") from None
+            if not quiet:
+                say(f"{resume} is already complete; there is nothing to resume")
+            return None
         given = [imported(name) for name in encodings]
         for own, name in zip(given, encodings, strict=True):
             if own not in state.own_encodings:
@@ -90,16 +100,6 @@ def resumed(
         options.check()
         context = replace(context, command=state.command, cwd=state.cwd, resumed=state)
         context.stop.folder = resume
-        if _is_complete(resume, state):
-            for name in state.fits:
-                file = resume / FITS / f"{file_stem(name)}{FIT_SUFFIX}"
-                try:
-                    load_checkpoint(file)
-                except CheckpointError as error:
-                    raise UsageError(f"{error}; remove the file to fit it again") from None
-            if not quiet:
-                say(f"{resume} is already complete; there is nothing to resume")
-            return None
         # The experiment closes it.
         stack.pop_all()
         return kind, options, context, folder

@@ -9,9 +9,12 @@ import torch
 
 import train_fit
 from nerf_posenc.images import Image
+from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc_app.kinds.image import auto
 from nerf_posenc_app.kinds.image.image import ImageKind
 from nerf_posenc_app.kinds.image.options import ImageOptions
+from nerf_posenc_app.kinds.image.samples import sampled
+from nerf_posenc_app.options import UsageError
 from nerf_posenc_app.values.names import FitName
 from tests.fits import resolved
 from tests.small import quick_report
@@ -40,11 +43,11 @@ def errors_of(monkeypatch: pytest.MonkeyPatch, errors: Any) -> list[str]:
     """Let short fits have these errors; give the list of those that are made."""
     made: list[str] = []
 
-    def error(kind: ImageKind, name: FitName, config: ImageOptions) -> float:
+    def score(kind: ImageKind, name: FitName, config: ImageOptions) -> float:
         made.append(f"{name} {config.num_bands} of {kind.resolution}")
-        return float(errors(name.encoding, config.num_bands))
+        return psnr_from_mse(float(errors(name.encoding, config.num_bands)))
 
-    monkeypatch.setattr(auto, "_error", error)
+    monkeypatch.setattr(auto, "_psnr", score)
     return made
 
 
@@ -77,6 +80,15 @@ def test_most_pixels_stay_to_be_fitted_where_some_judge() -> None:
     assert split.held_out is not None
     assert split.num_fitted + split.held_out.num_fitted == image.num_pixels
     assert split.num_fitted > 2 * split.held_out.num_fitted > 0
+
+
+@pytest.mark.parametrize("options", [{"held_out": True}, {"observed": "0.5"}])
+def test_pixels_too_few_to_choose_by_are_one_clear_error(options: dict[str, Any]) -> None:
+    few = Image.from_rgb(torch.rand(2, 2, 3))
+    asked = ImageOptions(num_bands="auto", **options)
+    kind = ImageKind(asked, sampled(asked, few, few.size))
+    with pytest.raises(UsageError, match="auto has nothing to choose by"):
+        resolved(kind, num_bands="auto", **SHORT, **options)
 
 
 def test_short_fits_tell_fine_stripes_from_coarse_ones() -> None:

@@ -87,6 +87,7 @@ def test_a_run_of_python_is_resumed_in_a_process_of_its_own(pixels: np.ndarray[A
     assert state["command"].startswith("fit(image=ndarray, mask=ndarray, bands=2, ")
     assert not Path("runs").exists()
     # Names in run.json lead to no other file.
+    Path("run/metrics.json").unlink()
     Path("run/run.json").write_text(json.dumps({**state, "in_memory": ["../../secret"]}))
     assert train_fit.main(["--resume", "run", "--quiet"]) == 2
 

@@ -107,6 +107,9 @@ def test_an_encoding_of_a_file_is_imported_where_it_is_named(
     assert "mine.py, or what it uses, has changed since the run started" in capsys.readouterr().err
     Path("../mine.py").write_text(OWN)
     assert train_fit.main(["--resume", "../run", "--quiet", "--encodings", *own]) == 0
+    # Nothing of a complete run needs them.
+    assert train_fit.main(["--resume", "../run"]) == 0
+    assert "already complete" in capsys.readouterr().out
     assert train_fit.main(["render", "../run", "--encoding", "CubicEncoder"]) == 2
     assert "--encoding FILE.py:CubicEncoder" in capsys.readouterr().err
     render = ["render", "../run", "--encoding", "../mine.py:CubicEncoder", "--quiet"]

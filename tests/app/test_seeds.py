@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import train_fit
+from nerf_posenc.fits import ImageFit
 from nerf_posenc_app import FittedRun, fit
 from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.names import FitName
@@ -60,12 +62,19 @@ def test_a_curve_of_seeds_has_their_mean_at_the_steps_that_all_have() -> None:
         assert not mean.is_complete
 
 
-def test_repetitions_are_resumed_and_models_are_of_the_first_seed() -> None:
+def test_repetitions_are_resumed_and_each_has_a_model() -> None:
     write_noise()
     run = fit(
         image="noise.png", steps=4, width=8, depth=1, encodings=["none"], num_seeds=2, quiet=True
     )
     assert run.model("none").step == 4
+    first, later = (run.model(name) for name in ("none", "none-1"))
+    assert isinstance(first, ImageFit)
+    assert isinstance(later, ImageFit)
+    assert not torch.equal(first.render(), later.render())
+    for name in ("none-2", "fourier-1", "none-"):
+        with pytest.raises(ValueError, match="no fit"):
+            run.model(name)
     before = run.scores
     (run.folder / "metrics.json").unlink()
     (run.folder / "fits/none-1.safetensors").unlink()

@@ -42,13 +42,7 @@ def test_a_run_prints_a_table_and_leaves_all_outputs(capsys: pytest.CaptureFixtu
     assert float(fourier[2]) - float(none[2]) == pytest.approx(float(fourier[5]), abs=0.011)
     assert "step" in printed.err
     assert "PSNR" in printed.err
-    names = {
-        "comparison.png",
-        "fourier.png",
-        "metrics.json",
-        "none.png",
-        "report.html",
-    }
+    names = {"comparison.png", "fourier.png", "metrics.json", "none.png", "report.html"}
     left = {path.name for path in Path("run").iterdir() if path.name != ".lock"}
     saved = {"fits", "run.json", "original.png"}
     assert left - {"learning.mp4", "learning.webp"} == names | saved

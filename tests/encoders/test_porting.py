@@ -120,6 +120,10 @@ def test_a_network_is_not_ported_twice() -> None:
         with pytest.raises(ValueError, match="0: it was ported already"):
             port_module(again, {"0": Port(theirs, ours)})
     assert torch.equal(layer.weight, ported)
+    # Back, and there again.
+    port_module(network, {"0": Port(ours, theirs)})
+    assert torch.equal(layer.weight, before["0.weight"])
+    port_module(network, {"0": Port(theirs, ours)})
     # Weights that were loaded since are theirs again.
     network.load_state_dict(before)
     port_module(network, {"0": Port(theirs, ours)})

@@ -11,11 +11,11 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from nerf_posenc.analysis.choose import choose, choose_sigma
 from nerf_posenc.images import Image, unit_range
-from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.training import recipes
 from nerf_posenc.training.loop import FitState, fit
 from nerf_posenc_app.kinds.image.options import ImageConfig, ImageOptions
 from nerf_posenc_app.kinds.image.reconstruction import render, scored_pixels
+from nerf_posenc_app.options import UsageError
 from nerf_posenc_app.values.names import FitName
 
 # Length of a short fit as a share of the whole fit.
@@ -56,11 +56,15 @@ def choose_open(
     if image.held_out is not None:
         # The pixels that are scored must not choose: the fitted ones are split once more.
         judge = replace(image, held_out=None)
-        if config.held_out:
-            # Every second pixel of those that are fitted leaves an octave less.
-            judge, octaves = judge.split_held_out(), 1
-        else:
-            judge = split_at_random(judge, config.seed)
+        try:
+            if config.held_out:
+                # Every second pixel of those that are fitted leaves an octave less.
+                judge, octaves = judge.split_held_out(), 1
+            else:
+                judge = split_at_random(judge, config.seed)
+        except ValueError as error:
+            reason = f"of the {judge.num_fitted:,} fitted pixels none can be held out: {error}"
+            raise UsageError(f"auto has nothing to choose by, {reason}") from None
     kind = opened(config, judge)
     if config.num_bands == "auto":
         start = recipes.default_bands(judge.resolution)
@@ -79,7 +83,7 @@ def choose_open(
 def choose_encoding(kind: Any, config: ImageConfig) -> tuple[str, str]:
     """Choose among all encodings of images by short fits; also say what was tried."""
     names = [name for name, row in recipes.ENCODINGS.items() if not row.is_raw]
-    best, errors = choose(names, lambda name: _error(kind, FitName(name), config))
+    best, errors = choose(names, lambda name: -_psnr(kind, FitName(name), config))
     return best, _tried(errors.items(), config)
 
 
@@ -97,7 +101,7 @@ def choose_bands(kind: Any, config: ImageConfig, most: int, start: int) -> tuple
     name = FitName(recipes.encodings_with("num_bands", suiting)[0])
 
     def error(num_bands: int) -> float:
-        return _error(kind, name, replace(config, num_bands=num_bands))
+        return -_psnr(kind, name, replace(config, num_bands=num_bands))
 
     best, errors = choose(range(1, most + 1), error, start=min(start, most))
     return best, _tried(((f"{n} bands", each) for n, each in errors.items()), config)
@@ -110,12 +114,12 @@ def _steps(config: ImageConfig) -> int:
 
 def _tried(errors: Iterable[tuple[str, float]], config: ImageConfig) -> str:
     ranking = sorted(errors, key=lambda each: each[1])
-    scores = ", ".join(f"{name} {psnr_from_mse(error):z.2f} dB" for name, error in ranking)
+    scores = ", ".join(f"{name} {-error:z.2f} dB" for name, error in ranking)
     return f"{scores} after {_steps(config)} steps each"
 
 
-def _error(kind: Any, name: FitName, config: ImageConfig) -> float:
-    """Mean squared error of a short fit, at the pixels that a whole one is evaluated on."""
+def _psnr(kind: Any, name: FitName, config: ImageConfig) -> float:
+    """PSNR of a short fit in dB, at the pixels that a whole one is evaluated on."""
     device, generator = torch.device(config.device), torch.Generator().manual_seed(config.seed)
     model, description = kind.build(name, config, generator)
     problem = kind.problem(model.to(device), description, config)
@@ -139,8 +143,7 @@ def _error(kind: Any, name: FitName, config: ImageConfig) -> float:
     image = kind.image.evaluated
     part = slice(None, None, max(1, math.isqrt(image.num_pixels // _JUDGED_PIXELS)))
     scored = scored_pixels(image).at(part, part)
-    decibels = scored.psnr(render(average, image.coordinates_at(part, part), device))
-    return 10 ** (-decibels / 10)
+    return scored.psnr(render(average, image.coordinates_at(part, part), device))
 
 
 def split_at_random(image: Image, seed: int) -> Image:

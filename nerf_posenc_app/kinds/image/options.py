@@ -48,8 +48,8 @@ class ImageOptions(PixelOptions[Open]):
     """Pixels to fit; the others are scored. A share (0.1), columns:0.2, or a mask file."""
 
     references: tuple[str, ...] | Open = LEFT_OPEN
-    """Methods without training to compare with: bilinear, bicubic, lanczos (with --held-out);
-    given, linear, rbf (with --observed)."""
+    """Methods without training to compare with: bilinear, bicubic, lanczos, linear (with
+    --held-out); given, linear, rbf (with --observed)."""
 
     num_bands: Annotated[
         int | tuple[int, ...] | Literal["auto"] | Open, Range(1, 100), Shown("bands")
