@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -172,41 +173,38 @@ def spectra(
     """
     for fit in fits.values():
         require_equal_shapes(fit, original)
-    shape = original.shape
-    edges = octave_edges(shape[0], shape[1])
-
-    def pixels(rows: slice, channel: int) -> Tensor:
-        return _plane(original, rows, channel).clamp(0, 1)
-
-    def scores(fit: Tensor) -> list[BandScore]:
-        def error(rows: slice, channel: int) -> Tensor:
-            return _plane(fit, rows, channel).clamp(0, 1) - pixels(rows, channel)
-
-        rings = zip(
-            itertools.pairwise(edges), _energy_by_octave(error, shape), energies, strict=True
-        )
-        return [
-            BandScore(
-                octave=k - 1 if k else None,
-                low=low,
-                high=high,
-                psnr=psnr_from_mse(lost),
-                energy=energy,
-                # 1 is the original, 0 is as good as nothing there.
-                recovered=1 - lost / energy if energy > least else math.nan,
-            )
-            for k, ((low, high), lost, energy) in enumerate(rings)
-        ]
-
-    energies = _energy_by_octave(pixels, shape)
-    least = LEAST_SHARE * sum(energies)
     frequencies, power = power_spectrum(original)
+    energies = _energy_by_octave(partial(_clamped, original), original.shape)
     return Spectra(
         frequencies,
         power,
         {name: power_spectrum(fit)[1] for name, fit in fits.items()},
-        {name: scores(fit) for name, fit in fits.items()},
+        {name: _scores(fit, original, energies) for name, fit in fits.items()},
     )
+
+
+def _scores(fit: Tensor, original: Tensor, energies: Sequence[float]) -> list[BandScore]:
+    """Scores of a reconstruction by octave, of an image with so much energy in each."""
+
+    def difference(rows: slice, channel: int) -> Tensor:
+        return _clamped(fit, rows, channel) - _clamped(original, rows, channel)
+
+    shape = original.shape
+    octaves = itertools.pairwise(octave_edges(shape[0], shape[1]))
+    rings = zip(octaves, _energy_by_octave(difference, shape), energies, strict=True)
+    least = LEAST_SHARE * sum(energies)
+    return [
+        BandScore(
+            octave=k - 1 if k else None,
+            low=low,
+            high=high,
+            psnr=psnr_from_mse(lost),
+            energy=energy,
+            # 1 is the original, 0 is as good as nothing there.
+            recovered=1 - lost / energy if energy > least else math.nan,
+        )
+        for k, ((low, high), lost, energy) in enumerate(rings)
+    ]
 
 
 # Values of one channel in some rows of an image.
@@ -215,6 +213,10 @@ _Values = Callable[[slice, int], Tensor]
 
 def _plane(image: Tensor, rows: slice, channel: int) -> Tensor:
     return unit_range(image[rows, :, channel].detach().cpu()).double()
+
+
+def _clamped(image: Tensor, rows: slice, channel: int) -> Tensor:
+    return _plane(image, rows, channel).clamp(0, 1)
 
 
 def _energy_by_octave(values: _Values, shape: torch.Size) -> list[float]:
