@@ -1,6 +1,6 @@
 """Damaged files of every kind: read, or refused by an error that is meant for a person.
 
-    python -m tools.fuzz [READER ...] [--count 1000] [--seed 0]
+    python -m more.tools.fuzz [READER ...] [--count 1000] [--seed 0]
 
 Hypothesis draws the damage and reduces a failure to a small one. A failure is any other error, 10 s
 for one case, 4 GB of memory, or a file that is opened outside the case's folder.
