@@ -11,12 +11,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from nerf_posenc.core.encoder import Identity
 from nerf_posenc.radiance.baking import bake
 from nerf_posenc.radiance.base_renderer import Renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import render_camera
-from nerf_posenc.radiance.fields import RadianceField
 from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.poses import find_orbit, look_at
 from nerf_posenc.radiance.proposals import ProposalRenderer
@@ -31,29 +29,23 @@ from nerf_posenc_app.values.results import Result
 from tests.app.test_page import about
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
+from tests.radiance.formula_field import FormulaField
 from tests.radiance.test_scene_spaces import around, forward_facing
 
 
-class Ball(RadianceField):
+class Ball(FormulaField):
     """A ball around a point of the cube, thick in the middle, with colors by position."""
 
     def __init__(self, center: tuple[float, float, float], radius: float) -> None:
-        super().__init__(Identity(3), Identity(3), width=1, depth=1, feature_dim=1, head_width=1)
+        super().__init__()
         self.center, self.radius = center, radius
 
     def density(self, positions: Tensor, variance: Tensor | None = None) -> Tensor:
         distance = (positions - positions.new_tensor(self.center)).norm(dim=-1)
         return 40 * torch.sigmoid(60 * (self.radius - distance)) + 1e-6
 
-    def forward(
-        self,
-        positions: Tensor,
-        directions: Tensor,
-        variance: Tensor | None = None,
-        *,
-        progress: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        return self.density(positions), 0.5 + 0.5 * torch.sin(6 * positions)
+    def color(self, positions: Tensor) -> Tensor:
+        return 0.5 + 0.5 * torch.sin(6 * positions)
 
 
 def scene_of(space: str) -> tuple[Renderer, Camera, Tensor]:

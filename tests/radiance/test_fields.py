@@ -26,6 +26,7 @@ from nerf_posenc.training.loop import FitState, fit
 from nerf_posenc_app.data.formulas.quadrature import look_at_origin
 from nerf_posenc_app.data.formulas.solids import rendered_scene
 from nerf_posenc_app.data.shipped import module_of, shipped
+from tests.radiance.formula_field import FormulaField
 
 
 def count(module: nn.Module) -> int:
@@ -124,25 +125,18 @@ def test_places_must_be_three_numbers(unchecked: None) -> None:
         nerf_field(2, 2, width=8, depth=2)(torch.rand(4, 2), torch.rand(4, 3))
 
 
-class Fog(RadianceField):
+class Fog(FormulaField):
     """Constant density and color, to be rendered against Beer and Lambert."""
 
     def __init__(self, thickness: float) -> None:
-        super().__init__(Identity(3), Identity(3), width=1, depth=1, feature_dim=1, head_width=1)
+        super().__init__()
         self.thickness = thickness
 
     def density(self, positions: Tensor, variance: Tensor | None = None) -> Tensor:
         return torch.full_like(positions[:, 0], self.thickness)
 
-    def forward(
-        self,
-        positions: Tensor,
-        directions: Tensor,
-        variance: Tensor | None = None,
-        *,
-        progress: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        return torch.full_like(positions[:, 0], self.thickness), positions * 0 + 0.25
+    def color(self, positions: Tensor) -> Tensor:
+        return positions * 0 + 0.25
 
 
 @pytest.mark.parametrize(
@@ -164,27 +158,12 @@ def test_fog_is_rendered_as_beer_and_lambert_have_it(renderer: Renderer) -> None
         torch.testing.assert_close(rendering.rgb, expected, atol=1e-4, rtol=0)
 
 
-class Wall(Fog):
-    """An opaque slab across the first axis before a thinner medium; it records its queries."""
-
-    def __init__(self) -> None:
-        super().__init__(1.0)
-        self.queried: list[Tensor] = []
+class Wall(FormulaField):
+    """An opaque slab across the first axis before a thinner medium."""
 
     def density(self, positions: Tensor, variance: Tensor | None = None) -> Tensor:
         inside = (positions[:, 0] - 0.2).abs() < 0.1
         return torch.where(inside, 500.0, 2.0)
-
-    def forward(
-        self,
-        positions: Tensor,
-        directions: Tensor,
-        variance: Tensor | None = None,
-        *,
-        progress: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        self.queried.append(positions)
-        return self.density(positions), (positions + 1) / 2
 
 
 @pytest.mark.parametrize("training", [True, False])

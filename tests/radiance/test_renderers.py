@@ -7,46 +7,27 @@ import pytest
 import torch
 from torch import Tensor
 
-from nerf_posenc.core.encoder import Identity
 from nerf_posenc.radiance.base_renderer import render
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import default_chunk_size, evaluate_views, render_camera
-from nerf_posenc.radiance.fields import RadianceField
 from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
 from nerf_posenc.radiance.poses import look_at
 from nerf_posenc.radiance.rays import Rays, camera_rays, ray_aabb_intersect
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer, _blurred
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import Rendering, visible_depth
+from tests.radiance.formula_field import FormulaField
 
 ORIGIN = torch.tensor([3.0, 0.5, 0.2])
 CAMERA = Camera.from_angle(4, 3, 0.4)
 POSE = look_at(ORIGIN, torch.zeros(3), torch.tensor([0.0, 0.0, 1.0]))
 
 
-class Cloud(RadianceField):
-    """Density and color that vary from place to place; it records where it is queried."""
-
-    def __init__(self) -> None:
-        super().__init__(Identity(3), Identity(3), width=1, depth=1, feature_dim=1, head_width=1)
-        self.queried: list[Tensor] = []
-        self.variances: list[Tensor] = []
+class Cloud(FormulaField):
+    """Density and color that vary from place to place."""
 
     def density(self, positions: Tensor, variance: Tensor | None = None) -> Tensor:
         return 2 * torch.sin(3 * positions[:, 0]).square()
-
-    def forward(
-        self,
-        positions: Tensor,
-        directions: Tensor,
-        variance: Tensor | None = None,
-        *,
-        progress: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        self.queried.append(positions)
-        if variance is not None:
-            self.variances.append(variance)
-        return self.density(positions), (positions + 1) / 2
 
 
 def composited(distances: Tensor, lengths: Tensor, ray: tuple[Tensor, Tensor]) -> list[float]:
