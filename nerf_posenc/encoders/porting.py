@@ -1,14 +1,16 @@
 """Port weights trained with one column order to another."""
 
 import copy
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.encoders.fourier import Column, FourierEncoder
+from nerf_posenc.encoders.fourier import FourierEncoder
 
 Layer = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
 _Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
@@ -171,8 +173,11 @@ def port_module(module: nn.Module, ports: Mapping[str, Port]) -> dict[str, str]:
         layer = cast(Layer, known[name])
         try:
             ported[name] = port_linear(layer, port.source, port.target, offset=port.offset)
-            reads = _columns_read(layer).get(port.offset, port.source.columns)
-            if reads != port.source.columns:
+            twin = next((n for n in ported if known[n] is layer and n != name), None)
+            if twin is not None:
+                raise ValueError(f"it is the layer {twin}; give it once")
+            expected = [list(column) for column in port.source.columns]
+            if _columns_read(layer).get(str(port.offset or 0), expected) != expected:
                 raise ValueError("it was ported already; a second time would mix its inputs")
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name}: {error}") from None
@@ -181,24 +186,25 @@ def port_module(module: nn.Module, ports: Mapping[str, Port]) -> dict[str, str]:
         first = port.offset or 0
         last = first + len(order) - 1
         report[name] = f"inputs {first} to {last}: {moved} of {len(order)} moved"
-    read_before = {name: _columns_read(cast(Layer, known[name])) for name in ported}
     for name, layer in ported.items():
-        own = cast(Layer, known[name])
+        own, port = cast(Layer, known[name]), ports[name]
+        columns = {**_columns_read(own), str(port.offset or 0): port.target.columns}
         with torch.no_grad():
             for old, new in zip(_by_input(own), _by_input(layer), strict=True):
                 old.copy_(new)
-        columns = {**read_before[name], ports[name].offset: ports[name].target.columns}
-        object.__setattr__(own, "_ported", (_fingerprint(own), columns))
+        # A text, which copies, `torch.save` and TorchScript keep.
+        mark = json.dumps({"weights": _fingerprint(own), "columns": columns})
+        object.__setattr__(own, "_ported", mark)
     return report
 
 
-def _by_input(layer: Layer) -> list[nn.Parameter]:
-    """Parameters of a layer with a column for each of its inputs.
+def _by_input(layer: Layer) -> list[Tensor]:
+    """Tensors of a layer with a column for each of its inputs.
 
     Raises:
         ValueError: If its weight is computed from others than those of weight normalization.
     """
-    own = dict(layer.named_parameters())
+    own = dict([*layer.named_parameters(), *layer.named_buffers()])
     names = next((names for names in _WEIGHTS if names <= own.keys()), None)
     if names is None:
         raise ValueError(
@@ -208,16 +214,18 @@ def _by_input(layer: Layer) -> list[nn.Parameter]:
     return [own[n] for n in sorted(names) if own[n].shape[1:2] == layer.weight.shape[1:2]]
 
 
-def _columns_read(layer: Layer) -> dict[int | None, list[Column]]:
+def _columns_read(layer: Layer) -> dict[str, Any]:
     """Columns that a layer was ported to, by their offset; empty if it has changed since."""
-    weights, columns = getattr(layer, "_ported", (None, {}))
-    return columns if weights == _fingerprint(layer) else {}
+    mark = json.loads(getattr(layer, "_ported", "{}"))
+    return dict(mark["columns"]) if mark.get("weights") == _fingerprint(layer) else {}
 
 
-def _fingerprint(layer: Layer) -> float:
-    """A number that loading or training changes, and a copy keeps."""
-    weights = torch.cat([each.detach().double().cpu().flatten() for each in _by_input(layer)])
-    return float(weights @ torch.arange(1.0, len(weights) + 1, dtype=torch.float64))
+def _fingerprint(layer: Layer) -> str:
+    """Checksum of the weights, which loading or training changes and a copy keeps."""
+    weights = [each.detach() for each in _by_input(layer) if not each.is_meta]
+    return hashlib.sha256(
+        b"".join(each.double().cpu().numpy().tobytes() for each in weights)
+    ).hexdigest()
 
 
 def _with_inputs(layer: Layer, columns: Tensor) -> Layer:

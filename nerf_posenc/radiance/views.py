@@ -183,7 +183,8 @@ class Views:
             for camera in plain["cameras"]
         ]
         points = None if plain["points"] is None else SurfacePoints(*plain["points"])
-        return cls(**{**plain, "cameras": cameras, "points": points})
+        known = {f.name: plain[f.name] for f in fields(cls) if f.name in plain}
+        return cls(**{**known, "cameras": cameras, "points": points})
 
     def rays(self, view: int, *, background: float = 1.0) -> Rays:
         """Rays through all pixels of a view, row by row."""

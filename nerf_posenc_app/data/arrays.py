@@ -57,7 +57,7 @@ def record_in_memory(pixels: Any, *, is_light: bool = False) -> Decoded:
     array = array[..., None] if array.ndim == 2 else array
     has_alpha = array.shape[2] == 4
     colors = array[..., :3] if has_alpha else array
-    is_missing = np.isnan(colors).any(-1) if array.dtype.kind == "f" else None
+    is_missing = np.isnan(array).any(-1) if array.dtype.kind == "f" else None
     if is_light and array.dtype.kind != "f":
         raise SceneError(f"light is of floating-point numbers; got {array.dtype}")
     if not is_light and array.dtype.kind == "f" and (colors > 1).any():
@@ -67,7 +67,7 @@ def record_in_memory(pixels: Any, *, is_light: bool = False) -> Decoded:
         )
     return Decoded(
         colors if is_missing is None else np.where(is_missing[..., None], 0, colors),
-        array[..., 3] if has_alpha else None,
+        np.nan_to_num(array[..., 3]) if has_alpha else None,
         ~is_missing if is_missing is not None and is_missing.any() else None,
         is_light,
     )

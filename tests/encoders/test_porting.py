@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -165,4 +166,21 @@ def test_a_layer_is_found_by_each_of_its_names() -> None:
     theirs = FourierEncoder.preset("nerf", 3, 4, include_input=None)
     layer = nn.Linear(24, 8)
     network = nn.ModuleDict({"coarse": layer, "fine": layer})
-    assert port_module(network, {"fine": Port(theirs, FourierEncoder(3, 4, base=1.0))})
+    port = Port(theirs, FourierEncoder(3, 4, base=1.0))
+    with pytest.raises(ValueError, match="fine: it is the layer coarse; give it once"):
+        port_module(network, {"coarse": port, "fine": port})
+    assert port_module(network, {"fine": port})
+    with pytest.raises(ValueError, match="coarse: it was ported already"):
+        port_module(network, {"coarse": replace(port, offset=0)})
+
+
+def test_a_ported_network_is_scripted_and_one_without_memory_is_ported() -> None:
+    theirs = FourierEncoder.preset("nerf", 3, 4, include_input=None)
+    port = Port(theirs, FourierEncoder(3, 4, base=1.0))
+    network = nn.Sequential(nn.Linear(24, 8))
+    port_module(network, {"0": port})
+    x = torch.rand(2, 24)
+    assert torch.equal(torch.jit.script(network)(x), network(x))
+    with torch.device("meta"):
+        empty = nn.Sequential(nn.Linear(24, 8))
+    assert port_module(empty, {"0": port})
