@@ -27,7 +27,6 @@ from nerf_posenc.radiance.views import SurfacePoints
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc_app import FittedRun, fit
 from nerf_posenc_app.data import SceneError, open_image, open_scene
-from nerf_posenc_app.data.arrays import record_in_memory
 from nerf_posenc_app.data.formulas.quadrature import hemisphere_poses
 from nerf_posenc_app.data.image_files import image_in_memory
 from nerf_posenc_app.data.scene_files import scene_in_memory
@@ -391,14 +390,14 @@ def test_modes_that_a_notebook_has_set_change_nothing(
         torch.set_default_dtype(torch.float32)
 
 
-def test_an_opacity_that_is_no_number_is_a_pixel_without_a_value() -> None:
-    values = np.full((4, 5, 4), 0.5)
+def test_an_opacity_that_is_no_number_is_a_pixel_without_a_value(tmp_path: Path) -> None:
+    values = np.full((4, 5, 4), 0.5, np.float32)
     values[1, 2, 3] = np.nan
-    record = record_in_memory(values)
-    assert record.has_value is not None
-    assert np.argwhere(~record.has_value).tolist() == [[1, 2]]
-    assert record.opacity is not None
-    assert np.isfinite(record.opacity).all()
+    np.save(tmp_path / "a.npy", values)
+    for image in (image_in_memory(values), open_image(str(tmp_path / "a.npy"))):
+        assert image.weights is not None
+        assert np.argwhere(image.weights.numpy() == 0).tolist() == [[1, 2]]
+        assert bool(image.pixels.isfinite().all())
 
 
 def test_gray_images_of_one_channel_and_of_any_byte_order_are_images(tmp_path: Path) -> None:

@@ -99,11 +99,13 @@ class Seen:
         orientations: EXIF orientations other than 1, by the name of the file.
         sizes: sizes of the images, if they differ.
         phrases: what is not used of a file, or used in another way, with the first such file.
+        cameras: what is unusual about the first camera of each kind of oddity.
     """
 
     orientations: dict[str, int] = field(default_factory=dict)
     sizes: set[tuple[int, int]] = field(default_factory=set)
     phrases: dict[str, str] = field(default_factory=dict)
+    cameras: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, record: Decoded) -> None:
         """Note what the file of a view says."""
@@ -113,6 +115,23 @@ class Seen:
             self.phrases.setdefault("linear light is converted to sRGB", name)
         for each in record.dropped:
             self.phrases.setdefault(f"not read: {each}", name)
+
+    def add_camera(self, camera: Camera, where: str) -> None:
+        """Note what is unusual about the camera of an image."""
+        column, row = camera.cx / camera.width, camera.cy / camera.height
+        if not (0 <= column <= 1 and 0 <= row <= 1):
+            text = f"{where} has its principal point outside of the image"
+            self.cameras.setdefault("center", text)
+        elif max(abs(column - 0.5), abs(row - 0.5)) > _FAR_FROM_CENTER:
+            text = (
+                f"{where} has its principal point at {column:.0%} of the width and {row:.0%} of "
+                "the height; are cx and cy for another size?"
+            )
+            self.cameras.setdefault("center", text)
+        if abs(camera.fx / camera.fy - 1) > _SQUARE_TOLERANCE:
+            focals = f"fx {camera.fx:.6g}, fy {camera.fy:.6g}"
+            text = f"{where} has pixels that are not square: {focals}"
+            self.cameras.setdefault("shape", text)
 
 
 def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int | None) -> Scene:
@@ -148,8 +167,7 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
     box, box_notes = fitted_box(train_views, found.box, str(folder))
     train_views = _placed(train_views, train, box)
     test_views, test = _load_views(test, box, max_pixels, size, seen)
-    cameras = [*train_views.cameras, *test_views.cameras]
-    notes = [*notes, *_remarks(cameras, [*train, *test], seen), *pose_remarks, *box_notes]
+    notes = [*notes, *_remarks(seen), *pose_remarks, *box_notes]
     paths = {frame.path for frame in train}
     if shared := sum(frame.path in paths for frame in test):
         notes = [*notes, f"{shared} of the {len(test)} test views are fitted as well"]
@@ -303,27 +321,13 @@ def _camera_of(frame: Frame, width: int, height: int, seen: Seen) -> Camera:
             f"{frame.where} has its principal point at ({full.cx:g}, {full.cy:g}), in the corner "
             "of the image; cx and cy are in pixels, and without them it is in the middle"
         )
+    seen.add_camera(camera, frame.where)
     return camera
 
 
-def _remarks(cameras: Sequence[Camera], frames: Sequence[Frame], seen: Seen) -> Iterator[str]:
+def _remarks(seen: Seen) -> Iterator[str]:
     """Notes on unusual cameras and images, which are used unchanged."""
-    for camera, frame in zip(cameras, frames, strict=True):
-        if not (0 <= camera.cx <= camera.width and 0 <= camera.cy <= camera.height):
-            yield f"{frame.where} has its principal point outside of the image"
-            break
-        column, row = camera.cx / camera.width, camera.cy / camera.height
-        if max(abs(column - 0.5), abs(row - 0.5)) > _FAR_FROM_CENTER:
-            yield (
-                f"{frame.where} has its principal point at {column:.0%} of the width and {row:.0%} "
-                "of the height; are cx and cy for another size?"
-            )
-            break
-    for camera, frame in zip(cameras, frames, strict=True):
-        if abs(camera.fx / camera.fy - 1) > _SQUARE_TOLERANCE:
-            focals = f"fx {camera.fx:.6g}, fy {camera.fy:.6g}"
-            yield f"{frame.where} has pixels that are not square: {focals}"
-            break
+    yield from seen.cameras.values()
     if seen.orientations:
         yield (
             f"EXIF orientations of {len(seen.orientations)} views are not applied, because "

@@ -165,6 +165,9 @@ def _checked(record: Decoded, path: Path) -> Decoded:
             f"{path} contains {pixels.dtype} pixels; save it with 8 or 16 bits per channel"
         )
     is_missing = np.asarray(np.isnan(pixels).any(-1))
+    if record.opacity is not None:
+        is_missing |= np.isnan(record.opacity)
+        record = replace(record, opacity=np.nan_to_num(record.opacity))
     if is_missing.any():
         # Missing pixels are NaN in scientific data.
         if is_missing.all():
