@@ -23,7 +23,6 @@ from nerf_posenc.encoders.spherical_harmonics import (
 from nerf_posenc.encoders.spherical_harmonics import (
     SphericalHarmonicsEncoder as SphericalHarmonicsEncoder,
 )
-from nerf_posenc.encoders.time2vec import Time2VecEncoder as Time2VecEncoder
 
 __all__: list[str]
 __version__: str

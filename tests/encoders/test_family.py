@@ -87,7 +87,6 @@ class TestEncoders(EncoderFamily):
             coordinates(2),
             is_exported=False,
         ),
-        "time2vec": Case(lambda: ne.Time2VecEncoder(2, 6), coordinates(2)),
         "k-planes": Case(lambda: ne.KPlanesEncoder(4, 3, resolution=(4, 5, 6, 3)), coordinates(4)),
         "hexplane": Case(
             lambda: ne.KPlanesEncoder(4, 3, resolution=4, reduce="hexplane"),

@@ -9,7 +9,6 @@ from nerf_posenc import (
     KPlanesEncoder,
     Sphere2VecEncoder,
     SphericalHarmonicsEncoder,
-    Time2VecEncoder,
     period_bands,
 )
 from nerf_posenc.encoders import contract_gaussian, directions_from_degrees, equal_earth
@@ -89,18 +88,6 @@ def test_hexplane_multiplies_each_plane_by_that_of_the_other_axes() -> None:
     assert features == pytest.approx([2.0 * 13.0, 3.0 * 11.0, 7.0 * 5.0])
 
 
-def test_time2vec_is_linear_in_one_column_and_periodic_in_the_others() -> None:
-    encoder = Time2VecEncoder(1, 4)
-    with torch.no_grad():
-        encoder.weight.copy_(torch.tensor([[2.0], [1.0], [3.0], [0.5]]))
-        encoder.bias.copy_(torch.tensor([0.1, 0.2, 0.3, 0.4]))
-    tau = torch.linspace(-9, 9, 7)[:, None]
-    expected = torch.cat(
-        [2 * tau + 0.1, (tau + 0.2).sin(), (3 * tau + 0.3).sin(), (0.5 * tau + 0.4).sin()], -1
-    )
-    torch.testing.assert_close(encoder(tau), expected, atol=1e-6, rtol=0)
-
-
 def test_planes_with_time_start_without_effect() -> None:
     encoder = KPlanesEncoder(4, 2, resolution=4)
     x = torch.rand(6, 4) * 2 - 1
@@ -119,7 +106,6 @@ def test_what_does_not_fit_is_refused() -> None:
             lambda: IntegratedDirectionalEncoder(2)(torch.zeros(4, 3), roughness=torch.zeros(4)),
             r"roughness must have shape \(4, 1\)",
         ),
-        (lambda: Time2VecEncoder(1, 1), "a linear column and a sine"),
         (lambda: period_bands(24, 0), "period must be finite and positive"),
         (lambda: contract_gaussian(torch.zeros(2, 3), torch.zeros(2, 3)), "covariance must have"),
         (lambda: KPlanesEncoder(3, reduce="hexplane"), "with in_dim=4 'hexplane'"),

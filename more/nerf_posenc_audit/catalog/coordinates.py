@@ -257,11 +257,6 @@ TIME = [
     Equivalent("PINA, PeriodicBoundaryEmbedding",
         'F.pad(FourierEncoder(2, frequencies=period_bands(2, 5), layout="pka", phases=("cos", '
         '"sin"))(x), (2, 0), value=1.0)', "released/PINA PeriodicBoundaryEmbedding"),
-    Equivalent("Time2Vec", "encoder(times)", "library/time2vec/output_sine",
-        setup="dim, times = 5, tau\n"
-        "encoder = Time2VecEncoder(2, dim, linear_last=True)\n"
-        "weights = dict(weight=torch.cat([w0, w], 1).T, bias=torch.cat([b0, b]))\n"
-        "encoder.load_state_dict(weights)"),
     Equivalent("feature-engine, CyclicalFeatures",
         "FourierEncoder(3, frequencies=period_bands(24, 7, 365))(times)",
         "library/calendar/output_given"),

@@ -433,20 +433,6 @@ def geoclip(libraries: Libraries) -> Arrays:
     return arrays | dict(output_positional=functional.positional_encoding(projected, 2.0, 4))
 
 
-@entry("time2vec")
-def time2vec(libraries: Libraries) -> Arrays:
-    """SineActivation(2, 5)(tau), CosineActivation(2, 5)(tau)."""
-    module = libraries.file("ojus1/Time2Vec-PyTorch", "periodic_activations.py")
-    tau = points(18, 6, 2, low=-3.0, high=3.0)
-    arrays: Arrays = dict(input_tau=tau)
-    for name in ("Sine", "Cosine"):
-        torch.manual_seed(0)
-        layer = getattr(module, f"{name}Activation")(2, 5)
-        arrays |= {f"input_{key}": value for key, value in layer.state_dict().items()}
-        arrays[f"output_{name.lower()}"] = layer(tau)
-    return arrays
-
-
 @entry("calendar")
 def calendar(libraries: Libraries) -> Arrays:
     """CyclicalFeatures(max_values=None or {hour: 24, weekday: 7, dayofyear: 365}).fit_transform."""

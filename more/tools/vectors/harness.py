@@ -46,7 +46,6 @@ COMMITS = {
     "naver/croco": "d7de0705845239092414480bd829228723bf20de",
     "NVlabs/edm": "008a4e5316c8e3bfe61a62f874bddba254295afb",
     "NVlabs/edm2": "4bf8162f601bcc09472ce8a32dd0cbe8889dc8fc",
-    "ojus1/Time2Vec-PyTorch": "5517dbfa2877c83c848200f575e755a40fca3391",
     "seai-lab/TorchSpatial": "9f8d83361d84da2524596ad099d797d550e76139",
     "TsinghuaC3I/Fourier-Position-Embedding": "bd94b20d82bf11240ad3584c515c790d255da919",
     "VicenteVivan/geo-clip": "7a1a23b49648a5872a771cfda28490a17ab17d15",
