@@ -198,14 +198,15 @@ def _group_title(run: Metrics, fits: Sequence[Result], known: Sequence[View]) ->
 
 
 def _settings(run: Metrics) -> dict[str, Any]:
-    """Configuration of a run, with what each fit chose for the settings that were left to it."""
-    fits = [fit for fit in run.fits if not fit.is_reference]
-    chosen = {
-        name: list(dict.fromkeys(_plain(fit.details[name]) for fit in fits))
+    """Configuration of a run, with what its fits used of the settings that a fit may choose."""
+    details = [fit.details for fit in run.fits if not fit.is_reference]
+    # Bands are of no fit whose encoding has none, whatever was asked for.
+    used = {
+        name: list(dict.fromkeys(_plain(each[name]) for each in details if each[name] is not None))
         for name in PER_FIT
-        if run.config.get(name, "") in (None, "auto")
+        if name in run.config
     }
-    return {**run.config, **chosen}
+    return {**run.config, **(used if any(used.values()) else {})}
 
 
 def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> Table | None:
@@ -230,7 +231,7 @@ def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> Table | None
 
 def _plain(value: Any) -> str:
     if isinstance(value, list):
-        return " ".join(map(_plain, value))
+        return " ".join(map(_plain, value)) or "-"
     if value is None or isinstance(value, bool):
         return "yes" if value else "-"
     return str(value)

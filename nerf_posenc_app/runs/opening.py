@@ -68,14 +68,14 @@ def open_run(
         # `auto` may fit for seconds here; it prints a line first.
         config = kind.resolve(given)
         names = kind.fit_names(config)
-        # Files are named by six digits of a value, and macOS and Windows do not tell case apart.
-        stems = [name.stem.lower() for name in names]
-        for name in names:
-            if stems.count(name.stem.lower()) > 1:
-                raise UsageError(
-                    f"the fit {name} is named twice; give each value and each name once"
-                )
         if folder is None:
+            # Files are named by six digits of a value, and some systems do not tell case apart.
+            stems = [name.stem.lower() for name in names]
+            for name in names:
+                if stems.count(name.stem.lower()) > 1:
+                    raise UsageError(
+                        f"the fit {name} is named twice; give each value and each name once"
+                    )
             folder = create_run_folder(options.out, kind.title, overwrite=options.overwrite)
             stack.callback(folder.close)
             folder.clear(names)
