@@ -36,6 +36,8 @@ _HELD_OUT = 0.2
 # Sigmas that are tried, in cycles per half of the longest extent: octaves, from the middle one on.
 _SIGMAS = tuple(2.0**k for k in range(-6, 11))
 _FIRST = 0.5
+# Tolerance of values in [0, 1].
+_ROUNDING = 1e-5
 
 
 def choose(
@@ -153,6 +155,15 @@ def choose_sigma(
     )
 
 
+def _require_samples(points: Tensor, values: Tensor, fewest: int) -> None:
+    require_coordinates(points, points.shape[-1], name="points")
+    if points.ndim != 2 or values.ndim != 2 or not fewest <= len(points) == len(values):
+        raise ValueError(
+            f"points must have shape (n, in_dim) and values (n, out_dim), n {fewest} or more; got "
+            f"{tuple(points.shape)} and {tuple(values.shape)}"
+        )
+
+
 def _scaled(points: Tensor, values: Tensor) -> tuple[Tensor, float]:
     """Points scaled to [-1, 1] along the longest extent, and half of that.
 
@@ -160,12 +171,7 @@ def _scaled(points: Tensor, values: Tensor) -> tuple[Tensor, float]:
         TypeError: If the points are not floating-point numbers.
         ValueError: If the samples tell nothing.
     """
-    require_coordinates(points, points.shape[-1], name="points")
-    if points.ndim != 2 or values.ndim != 2 or not 10 <= len(points) == len(values):
-        raise ValueError(
-            "points must have shape (n, in_dim) and values (n, out_dim), n 10 or more; got "
-            f"{tuple(points.shape)} and {tuple(values.shape)}"
-        )
+    _require_samples(points, values, 10)
     low, high = points.amin(0), points.amax(0)
     half = float((high - low).max()) / 2
     if not (points.isfinite().all() and values.isfinite().all() and half > 0):
@@ -193,13 +199,15 @@ def fit_samples(
         The moving average of the encoder and the network.
 
     Raises:
-        ValueError: If a value is out of its range.
+        ValueError: If a value is out of its range, or there are no samples.
     """
+    _require_samples(points, values, 1)
     points, values = points.to(default_dtype()), values.to(points.device, default_dtype())
-    if not 0 <= float(values.min()) <= float(values.max()) <= 1:
+    low, high = float(values.min()), float(values.max())
+    if not -_ROUNDING <= low <= high <= 1 + _ROUNDING:
         raise ValueError(
-            f"values must be in [0, 1]; got {float(values.min()):g} to {float(values.max()):g}: "
-            "scale them, and scale what the model predicts back"
+            f"values must be in [0, 1]; got {low:.7g} to {high:.7g}: scale them, and scale what "
+            "the model predicts back"
         )
     return _fit(points, values, sigma, num_steps, seed)
 

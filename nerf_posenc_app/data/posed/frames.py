@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from nerf_posenc_app.data.image_files import stored_pixels
 from nerf_posenc_app.data.posed.boxes import Box, coarse, fitted_box, pose_notes
 from nerf_posenc_app.data.posed.folders import listed
 from nerf_posenc_app.data.posed.masks import Mask, MaskFinder, read_masks
-from nerf_posenc_app.data.reading.pixel_stacks import memory, stacked
+from nerf_posenc_app.data.reading.pixel_stacks import PixelStack, memory
 from nerf_posenc_app.data.reading.record import Decoded
 from nerf_posenc_app.data.reading.worker import Allowance
 
@@ -207,23 +208,20 @@ def _load_views(
     common one, and the padding is masked: pixels stay where the cameras say.
     """
     allowance = Allowance(frame.path for frame in frames)
-    sizes, images, is_seen = [], list[Tensor](), False
+    stack = PixelStack(len(frames), partial(_require_room, frames=frames, allowance=allowance))
+    sizes, reduced, is_seen = [], [], False
     for frame in frames:
         image, record = stored_pixels(frame.path, max_pixels=max_pixels, allowance=allowance)
         seen.add(frame.path.name, record)
         is_seen |= image.shape[2] == 3 or bool(image[..., 3].numpy().any())
         sizes.append((image.shape[1], image.shape[0]))
-        images.append(_reduced(image, size))
-        _require_room(len(frames) * images[-1].nbytes, frames, frame.path, allowance)
+        image = _reduced(image, size)
+        reduced.append((image.shape[1], image.shape[0]))
+        stack.add(image)
     if not is_seen:
         where = f"the images beside {frames[0].path}"
         raise SceneError(f"{where} are fully transparent: their alpha is 0 everywhere")
-    reduced = [(image.shape[1], image.shape[0]) for image in images]
-    common = max(width for width, _ in reduced), max(height for _, height in reduced)
-    widest = max(image.nbytes / math.prod(image.shape[:2]) for image in images)
-    num_bytes = round(len(frames) * math.prod(common) * widest)
-    _require_room(num_bytes, frames, frames[0].path, allowance)
-    pixels = stacked(images)
+    common = stack.pixels.shape[2], stack.pixels.shape[1]
     cameras = _cameras(frames, sizes, reduced, common, seen)
     masks = read_masks([(f.path, f.mask) for f in frames], sizes, reduced, common)
     if len(several := sorted(set(reduced))) > 1:
@@ -233,18 +231,16 @@ def _load_views(
         frames = [replace(f, points=f.points * s) for f, s in zip(frames, shares, strict=True)]
     poses = torch.eye(4).expand(len(frames), 4, 4)
     names = [frame.path.name for frame in frames]
-    views = Views(pixels, cameras, poses, names, masks=masks)
+    views = Views(stack.pixels, cameras, poses, names, masks=masks)
     return _placed(views, frames, box), list(frames)
 
 
-def _require_room(
-    num_bytes: int, frames: Sequence[Frame], path: Path, allowance: Allowance
-) -> None:
+def _require_room(num_bytes: int, *, frames: Sequence[Frame], allowance: Allowance) -> None:
     """Refuse views that take more memory than their files explain, or half of the machine's."""
     from_files = _MOST_BYTES + _MOST_BYTES_PER_BYTE * allowance.size
     if num_bytes > min(from_files, memory() / 2):
         raise SceneError(
-            f"{len(frames)} views like {path} take {num_bytes / 1e9:.1f} GB, from "
+            f"the {len(frames)} views beside {frames[0].path} take {num_bytes / 1e9:.1f} GB, from "
             f"{allowance.size / 1e6:.2g} MB of files, on a machine with {memory() / 1e9:.0f} GB of "
             "memory; reduce them by --size"
         )

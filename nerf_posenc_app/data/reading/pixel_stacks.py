@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,26 +20,54 @@ if TYPE_CHECKING:
 _TYPES = {torch.uint8: 255, torch.uint16: 65535, torch.float32: 1}
 
 
-def stacked(
-    images: list[Shaped[Tensor, "_height _width _channels"]],
-) -> Shaped[Tensor, "views height width channels"]:
-    """Stack images in the narrowest type that holds all of them exactly.
+class PixelStack:
+    """Images in the narrowest type that holds all of them exactly.
 
-    Smaller ones are padded on the right and below, by black and opaque pixels. The list is emptied
-    meanwhile, so that no image is held twice.
+    Smaller ones are padded on the right and below, by black and opaque pixels.
 
     Args:
-        images: RGB or RGBA, of 8 or 16 bits without a sign, or float32 multiplied by the opacity.
+        count: number of images.
+        require_room: called with the bytes that all images take, before they are allocated; it
+            raises an error if they are too many.
+
+    Attributes:
+        pixels: the images, ``(count, height, width, channels)``.
     """
-    height, width, channels = (max(image.shape[i] for image in images) for i in range(3))
-    dtype = max((image.dtype for image in images), key=list(_TYPES).index)
-    stack = torch.zeros(len(images), height, width, channels, dtype=dtype)
-    # Alpha of images that have none, and of what is padded: it must not make views transparent.
-    stack[..., 3:] = torch.full((), _TYPES[dtype], dtype=dtype)
-    for view in stack:
-        image = _converted(images.pop(0), dtype)
-        view[: image.shape[0], : image.shape[1], : image.shape[2]] = image
-    return stack
+
+    def __init__(self, count: int, require_room: Callable[[int], None]) -> None:
+        self.pixels = torch.zeros(count, 0, 0, 3, dtype=torch.uint8)
+        self._require_room = require_room
+        self._num_images = 0
+
+    def add(self, image: Shaped[Tensor, "_height _width _channels"]) -> None:
+        """Put an image behind those before it.
+
+        Args:
+            image: RGB or RGBA, of 8 or 16 bits without a sign, or float32 multiplied by the
+                opacity.
+        """
+        held = self.pixels[: self._num_images]
+        dtype = max(held.dtype, image.dtype, key=list(_TYPES).index)
+        shape = [len(self.pixels), *map(max, held.shape[1:], image.shape)]
+        if (shape, dtype) != (list(self.pixels.shape), held.dtype):
+            self._require_room(math.prod(shape) * dtype.itemsize)
+            self.pixels = torch.zeros(shape, dtype=dtype)
+            # Alpha of images that have none, and of what is padded: it must not make views
+            # transparent.
+            self.pixels[..., 3:] = torch.full((), _TYPES[dtype], dtype=dtype)
+            for view, before in zip(self.pixels, held, strict=False):
+                _put(view, before)
+        _put(self.pixels[self._num_images], image)
+        self._num_images += 1
+
+
+def _put(view: Tensor, image: Tensor) -> None:
+    """Copy an image into a larger one, of a type that is as wide or wider."""
+    if view.dtype == torch.uint16 and image.dtype == torch.uint8:
+        image = (image.int() * 257).to(torch.uint16)
+    elif view.dtype == torch.float32:
+        image = premultiplied(image)
+    view[: image.shape[0], : image.shape[1], : image.shape[2]] = image
 
 
 def memory() -> float:
@@ -54,10 +83,3 @@ def memory() -> float:
         except (OSError, ValueError):
             continue
     return found
-
-
-def _converted(image: Tensor, dtype: torch.dtype) -> Tensor:
-    """The same values in a type that is as wide or wider."""
-    if dtype == torch.uint16 and image.dtype == torch.uint8:
-        return (image.int() * 257).to(torch.uint16)
-    return premultiplied(image) if dtype == torch.float32 else image

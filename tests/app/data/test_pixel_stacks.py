@@ -159,7 +159,7 @@ def test_more_views_than_the_memory_holds_are_one_clear_error(
     with_memory(monkeypatch, 2 * 3 * 960)
     assert open_scene(str(tmp_path)).train.size == (20, 16)
     with_memory(monkeypatch, 2 * 3 * 960 - 1)
-    with pytest.raises(SceneError, match=r"3 views like .* reduce them by --size") as error:
+    with pytest.raises(SceneError, match=r"the 3 views beside .* reduce them by --size") as error:
         open_scene(str(tmp_path))
     assert "\n" not in str(error.value)
     assert open_scene(str(tmp_path), size=3).train.size == (3, 2)

@@ -77,7 +77,7 @@ def test_a_scene_of_too_many_or_too_large_views_is_refused(
                 open_scene(str(folder))
             patch.undo()
             patch.setattr("nerf_posenc_app.data.posed.frames._MOST_BYTES", -(10**6))
-            with pytest.raises(SceneError, match=r"views like .* reduce them by --size"):
+            with pytest.raises(SceneError, match=r"views beside .* reduce them by --size"):
                 open_scene(str(folder))
     folder = shutil.copytree(scene_corpus()["transforms"], tmp_path / "scene")
     monkeypatch.setattr("nerf_posenc_app.data.posed.transforms._MOST_BYTES", 1000)
