@@ -236,9 +236,9 @@ def _load_views(
 
 
 def _require_room(num_bytes: int, *, frames: Sequence[Frame], allowance: Allowance) -> None:
-    """Refuse views that take more memory than their files explain, or half of the machine's."""
+    """Refuse views that take more memory than their files explain, or a third of the machine's."""
     from_files = _MOST_BYTES + _MOST_BYTES_PER_BYTE * allowance.size
-    if num_bytes > min(from_files, memory() / 2):
+    if num_bytes > min(from_files, memory() / 3):
         raise SceneError(
             f"the {len(frames)} views beside {frames[0].path} take {num_bytes / 1e9:.1f} GB, from "
             f"{allowance.size / 1e6:.2g} MB of files, on a machine with {memory() / 1e9:.0f} GB of "

@@ -156,9 +156,9 @@ def test_more_views_than_the_memory_holds_are_one_clear_error(
 ) -> None:
     write_folder(tmp_path, [(image_of(np.uint8, 3, seed), ".png") for seed in range(4)])
     # Three views to fit, of 20 x 16 x 3 bytes.
-    with_memory(monkeypatch, 2 * 3 * 960)
+    with_memory(monkeypatch, 3 * 3 * 960)
     assert open_scene(str(tmp_path)).train.size == (20, 16)
-    with_memory(monkeypatch, 2 * 3 * 960 - 1)
+    with_memory(monkeypatch, 3 * 3 * 960 - 1)
     with pytest.raises(SceneError, match=r"the 3 views beside .* reduce them by --size") as error:
         open_scene(str(tmp_path))
     assert "\n" not in str(error.value)
