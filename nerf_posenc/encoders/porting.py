@@ -192,6 +192,8 @@ def port_module(module: nn.Module, ports: Mapping[str, Port]) -> dict[str, str]:
         with torch.no_grad():
             for old, new in zip(_by_input(own), _by_input(layer), strict=True):
                 old.copy_(new)
+        if "weight" in vars(own):
+            own.weight = layer.weight
         # A text, which copies, `torch.save` and TorchScript keep.
         mark = json.dumps({"weights": _fingerprint(own), "columns": columns})
         object.__setattr__(own, "_ported", mark)
@@ -232,11 +234,15 @@ def _with_inputs(layer: Layer, columns: Tensor) -> Layer:
     """A copy of the layer that reads its inputs in another order."""
     _by_input(layer)
     # That of `nn.utils.weight_norm` is no parameter, and autograd refuses to copy it.
-    computed = layer.weight
-    is_plain = isinstance(computed, nn.Parameter)
-    memo = {} if is_plain else {id(computed): computed.detach().clone()}
-    ported = copy.deepcopy(layer, memo)
+    computed = vars(layer).get("weight")
+    ported = copy.deepcopy(
+        layer, {id(computed): _permuted(computed, columns)} if computed is not None else None
+    )
     with torch.no_grad():
         for weight in _by_input(ported):
-            weight.copy_(weight[:, columns.to(weight.device)])
+            weight.copy_(_permuted(weight, columns))
     return ported
+
+
+def _permuted(weight: Tensor, columns: Tensor) -> Tensor:
+    return weight.detach()[:, columns.to(weight.device)]

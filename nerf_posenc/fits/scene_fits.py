@@ -35,7 +35,7 @@ class SceneFit:
         renderer: module from rays to a rendering, in coordinates in which the scene lies in [-1,
             1]^3.
         options: options of the field.
-        camera: camera of the training views.
+        camera: a camera of the training views.
         world_from_camera: poses of the training views, in the coordinates of the renderer.
         background: gray value of the background.
         center: point where the origin lies, in units of the scene's file.
@@ -107,7 +107,7 @@ def describe_scene_fit(
     return {
         "kind": "scene",
         "options": asdict(options),
-        "camera": asdict(scene.train.cameras[0]),
+        "camera": asdict(scene.train.central_camera),
         "world_from_camera": scene.train.world_from_camera,
         "given_poses": scene.train.world_from_camera if given_poses is None else given_poses,
         "background": background,

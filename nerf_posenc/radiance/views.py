@@ -119,6 +119,13 @@ class Views:
             return torch.ones(pixels.shape[:2], device=pixels.device)
         return unit_range(pixels[..., 3])
 
+    @property
+    def central_camera(self) -> Camera:
+        """Camera whose axis is nearest to the middle: of padded images, one of a large image."""
+        return min(
+            self.cameras, key=lambda c: abs(c.cx / c.width - 0.5) + abs(c.cy / c.height - 0.5)
+        )
+
     def over(self, view: int, background: float) -> Float[Tensor, "height width 3"]:
         """Composite a view over a gray background of this value."""
         return over_background(self.pixels[view], background)

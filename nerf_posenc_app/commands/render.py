@@ -177,7 +177,12 @@ def _write(rendered: Rendered | RenderedFile, out: Path, *, label: str, quiet: b
         if not is_single:
             _write_frames(out, strips(), rate=rendered.rate)
         else:
-            _write_image(out, np.concatenate(list(strips())))
+            pixels = np.empty((*rendered.size[::-1], 3), np.uint8)
+            top = 0
+            for strip in strips():
+                pixels[top : top + len(strip)] = strip
+                top += len(strip)
+            _write_image(out, pixels)
         sum_up(bar)
     return out
 

@@ -91,12 +91,13 @@ def mask_in_memory(values: Any) -> Float[Tensor, "height width"]:
     """Make a mask of an array: shares in [0, 1], in 8 or 16 bits shares of the largest.
 
     Args:
-        values: array or tensor ``(height, width)``.
+        values: array or tensor ``(height, width)`` or ``(height, width, 1)``.
 
     Raises:
         SceneError: If it is of another shape, or out of range.
     """
     array = shares(values, "a mask")
+    array = array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
     if array.ndim != 2:
         raise SceneError(f"a mask must be (height, width); got {array.shape}")
     return torch.from_numpy(array)

@@ -74,7 +74,8 @@ def open_run(
             for name in names:
                 if stems.count(name.stem.lower()) > 1:
                     raise UsageError(
-                        f"the fit {name} is named twice; give each value and each name once"
+                        f"the fit {name} is named twice, maybe in another case; give each value "
+                        "and each name once"
                     )
             folder = create_run_folder(options.out, kind.title, overwrite=options.overwrite)
             stack.callback(folder.close)

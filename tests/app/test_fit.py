@@ -27,6 +27,7 @@ from nerf_posenc.radiance.views import SurfacePoints
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc_app import FittedRun, fit
 from nerf_posenc_app.data import SceneError, open_image, open_scene
+from nerf_posenc_app.data.arrays import mask_in_memory
 from nerf_posenc_app.data.formulas.quadrature import hemisphere_poses
 from nerf_posenc_app.data.image_files import image_in_memory
 from nerf_posenc_app.data.scene_files import scene_in_memory
@@ -407,6 +408,8 @@ def test_gray_images_of_one_channel_and_of_any_byte_order_are_images(tmp_path: P
         np.save(tmp_path / "a.npy", array)
         for image in (image_in_memory(array), open_image(str(tmp_path / "a.npy"))):
             assert torch.equal(image.pixels, expected)
+    mask = values > 20_000
+    assert torch.equal(mask_in_memory(mask[..., None]), mask_in_memory(mask))
 
 
 def test_mapped_arrays_are_images_and_masked_ones_are_refused(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from nerf_posenc import FourierEncoder, Port, port_module
 from nerf_posenc.encoders import port_linear
@@ -147,8 +148,11 @@ def test_weight_normalization_is_ported(
     network = nn.Sequential(layer)
     expected = network(theirs(x))
     single = port_linear(layer, theirs, ours)
+    # Old code reads the weight that the last call has computed.
+    torch.testing.assert_close(F.linear(ours(x), single.weight, single.bias), expected)
     torch.testing.assert_close(single(ours(x)), expected)
     port_module(network, {"0": Port(theirs, ours)})
+    torch.testing.assert_close(F.linear(ours(x), layer.weight, layer.bias), expected)
     torch.testing.assert_close(network(ours(x)), expected)
     with pytest.raises(ValueError, match="0: it was ported already"):
         port_module(network, {"0": Port(theirs, ours)})

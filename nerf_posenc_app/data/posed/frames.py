@@ -240,9 +240,8 @@ def _require_room(num_bytes: int, *, frames: Sequence[Frame], allowance: Allowan
     from_files = _MOST_BYTES + _MOST_BYTES_PER_BYTE * allowance.size
     if num_bytes > min(from_files, memory() / 3):
         raise SceneError(
-            f"the {len(frames)} views beside {frames[0].path} take {num_bytes / 1e9:.1f} GB, from "
-            f"{allowance.size / 1e6:.2g} MB of files, on a machine with {memory() / 1e9:.0f} GB of "
-            "memory; reduce them by --size"
+            f"the {len(frames)} views beside {frames[0].path} take {num_bytes / 1e9:.1f} GB of "
+            f"memory, from {allowance.size / 1e6:.2g} MB of files; reduce them by --size"
         )
 
 

@@ -327,7 +327,7 @@ class ViewsKind(Kind[ViewsConfig]):
     def _turntable(self, fit: Fit[ViewsConfig], found: Tensor, gray: float) -> Video:
         """An orbit around the scene."""
         poses = orbit_poses(found, fit.config.turntable)
-        camera, frames = self.scene.train.cameras[0], []
+        camera, frames = self.scene.train.central_camera, []
         renderer, dtype = cast(Renderer, fit.model), self._dtype(fit.config)
         label, quiet = f"{fit.name} turntable", fit.config.quiet
         with progress_bar(label, len(poses), "frame", quiet=quiet) as bar:

@@ -7,6 +7,7 @@ import re
 import shutil
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -363,6 +364,11 @@ def test_images_of_several_sizes_are_padded_and_the_padding_is_masked(tmp_path: 
     assert train.size == (8, 8)
     assert train.masks is not None
     assert train.points is not None
+    # A turntable is seen by a camera that looks ahead; here all are as far aside.
+    small = replace(train.cameras[0], cx=2.0, cy=2.0)
+    ahead = replace(train.cameras[0], cx=4.0, cy=4.0)
+    cameras = [small, ahead, *train.cameras[2:]]
+    assert replace(train, cameras=cameras).central_camera == ahead
     for i, (width, height) in enumerate(sizes[1:]):
         assert torch.equal(train.pixels[i, :height, :width], torch.from_numpy(arrays[i + 1]))
         assert train.masks[i].sum() == train.masks[i, :height, :width].sum() == 48
