@@ -243,7 +243,7 @@ class CoordinateOptions(CommonOptions[Open]):
 
     num_bands: Annotated[int | Open, Range(1, 100), Shown("bands")] = LEFT_OPEN
     """Frequency bands L of fourier: sine and cosine of 2^k pi x for k = 0 ... L-1 (default: by
-    the Nyquist frequency of the data; 10 for a scene, 16 with --field mip)."""
+    the Nyquist frequency of the data; 10 with --field nerf or proposal, 16 with mip)."""
 
     sigma: Annotated[float | None, Range(0, 1e6, is_open=True)] = None
     """Standard deviation of the frequencies of gaussian, in cycles per unit of the coordinate,

@@ -106,7 +106,8 @@ class FieldRecipe:
         layers: default width and depth, unless the encoding's row has its own.
         changes: fields of an encoding's row that differ here, by the name of the encoding.
         num_samples: default number of samples along a ray.
-        num_bands: default number of frequency bands of positions.
+        num_bands: default number of frequency bands of positions; None for that of an image of the
+            views' size.
         encodings: function that lists the encodings that it takes.
         default_encodings: encodings that it is fitted with by default. The last one is the best.
         rates: learning rates.
@@ -122,7 +123,7 @@ class FieldRecipe:
     layers: tuple[int, int] = (256, 8)
     changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     num_samples: int = 96
-    num_bands: int = 10
+    num_bands: int | None = 10
     encodings: Callable[[], Sequence[str]] = lambda: list(recipes.ENCODINGS)
     default_encodings: tuple[str, ...] = ("none", "fourier")
     rates: FieldRates = DEFAULT_RATES
@@ -264,6 +265,7 @@ FIELDS: dict[str, FieldRecipe] = {
         build=_in_grid,
         layers=(128, 4),
         changes={"hash": {"layers": None}},
+        num_bands=None,
         has_grid=True,
     ),
     "nerf": FieldRecipe(

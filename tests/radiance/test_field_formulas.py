@@ -120,6 +120,7 @@ def test_the_papers_fields_have_their_bands_and_samples(
 ) -> None:
     # mip-NeRF, the authors' code: max_deg_point 16, 6 more than NeRF.
     num_bands = get_field(field).num_bands
+    assert num_bands is not None
     options = FieldOptions(field=field, width=4, depth=1, resolution=8, num_bands=num_bands)
     renderer = make_renderer(options)
     assert isinstance(renderer, HierarchicalRenderer)

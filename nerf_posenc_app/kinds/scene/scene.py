@@ -158,13 +158,14 @@ class ViewsKind(Kind[ViewsConfig]):
             optimizer="muon" if options.optimizer == "auto" else options.optimizer,
             background=background if options.background == "auto" else options.background,
         )
+        size = max(self.scene.train.size)
         return self.with_defaults(
             chosen,
             encodings=encodings,
             steps=steps,
             batch_size=batch_size,
-            num_bands=row.num_bands,
-            sigma=recipes.default_sigma(max(self.scene.train.size)),
+            num_bands=row.num_bands or recipes.default_bands(size),
+            sigma=recipes.default_sigma(size),
         )
 
     def measures(self, config: ViewsConfig) -> Sequence[Measure]:
