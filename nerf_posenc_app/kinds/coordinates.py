@@ -65,6 +65,8 @@ DEFAULT_ENCODINGS = ("none", "fourier", "hash")
 
 # A fit this little above one constant color has not learned the image.
 _COLLAPSED_DB = 0.5
+# More than this above a constant, batches were learned.
+_LEARNED_DB = 4.0
 # An image this near to its mean color is one constant color: 8 bits store no difference.
 _CONSTANT_DB = 60.0
 
@@ -275,12 +277,15 @@ def doubts_of_flat_fits(
     for fit in results:
         is_judged = not fit.is_reference and fit.is_complete and flat < _CONSTANT_DB
         if is_judged and fit.scores[measure.name] < flat + _COLLAPSED_DB:
-            score = fit.scores[measure.name]
-            yield Doubt(
-                fit.name,
-                f"did not learn the {data} ({score:.2f} dB; a constant scores {flat:.1f} dB)",
-                f"{first}Try more {length}, another --seed or a smaller --lr",
-            )
+            scores = f"{fit.scores[measure.name]:.2f} dB; a constant scores {flat:.1f} dB"
+            batches = fit.history[-1].score if fit.history else flat
+            if batches > flat + _LEARNED_DB:
+                reason = f"learned only what it was fitted to ({batches:.1f} dB; the rest {scores})"
+                advice = "Give fewer --bands or a smaller --sigma"
+            else:
+                reason = f"did not learn the {data} ({scores})"
+                advice = f"Try more {length}, another --seed or a smaller --lr"
+            yield Doubt(fit.name, reason, f"{first}{advice}")
 
 
 def encoder_of(model: nn.Module) -> Encoder:

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from nerf_posenc_app.commands import comparison
+from nerf_posenc_app.kinds.coordinates import doubts_of_flat_fits
+from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.finding import Doubt, Finding, find
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
-from nerf_posenc_app.values.results import Result
+from nerf_posenc_app.values.results import Point, Result
 
 PSNR = Measure("psnr_db", "PSNR", "dB")
 ERROR = Measure("warp_error", "warp error", digits=4, higher_is_better=False)
@@ -230,3 +232,18 @@ def test_values_of_an_option_are_named_by_it() -> None:
 @pytest.mark.parametrize("results", [(), (fit("fourier", float("nan")),)])
 def test_without_scores_nothing_is_found(results: tuple[Result, ...]) -> None:
     assert find(results, PSNR) is None
+
+
+@pytest.mark.parametrize(("batches", "reason"), [(12.0, "did not learn"), (22.0, "learned only")])
+def test_what_fits_only_its_own_samples_is_told_from_what_fits_nothing(
+    batches: float, reason: str
+) -> None:
+    poor = Result(
+        name=FitName("fourier"),
+        seconds=1.0,
+        evaluation=Evaluation({"psnr_db": 9.0, "ssim": 0.0}),
+        history=[Point(10, 1.0, batches)],
+    )
+    (doubt,) = doubts_of_flat_fits([poor], 11.0, ImageOptions(), data="scene")
+    assert doubt.reason.startswith(reason)
+    assert ("fewer --bands" in doubt.advice) == (reason == "learned only")
