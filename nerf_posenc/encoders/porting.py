@@ -209,9 +209,10 @@ def _by_input(layer: Layer) -> list[Tensor]:
     own = dict([*layer.named_parameters(), *layer.named_buffers()])
     names = next((names for names in _WEIGHTS if names <= own.keys()), None)
     if names is None:
+        others = ", ".join(sorted(own.keys() - {"bias"})) or "what is no parameter"
         raise ValueError(
-            f"its weight is computed from {', '.join(own.keys() - {'bias'})}; port it without, for "
-            "example after nn.utils.parametrize.remove_parametrizations"
+            f"its weight is computed from {others}; port it without, for example after "
+            "nn.utils.parametrize.remove_parametrizations"
         )
     return [own[n] for n in sorted(names) if own[n].shape[1:2] == layer.weight.shape[1:2]]
 
