@@ -114,7 +114,7 @@ class Camera:
         )
 
     def scaled(self, scale: float) -> "Camera":
-        """Return the camera of the same view with so many times the pixels along each side."""
+        """Return the camera of the same view, with its image scaled by a factor."""
         return self.resized(max(1, round(scale * self.width)), max(1, round(scale * self.height)))
 
     def lens_steps(self) -> int:

@@ -49,7 +49,7 @@ def resumed(
     device: str | None,
     quiet: bool,
 ) -> tuple[type[Kind[Any]], CommonOptions, Context, RunFolder] | None:
-    """Arguments of the experiment that goes on with a run; None if the run is complete.
+    """Prepare the experiment that resumes a run: its arguments, or None if the run is complete.
 
     Args:
         context: state that the runs of one command share.

@@ -100,7 +100,7 @@ class Seen:
         orientations: EXIF orientations other than 1, by the name of the file.
         sizes: sizes of the images, if they differ.
         phrases: what is not used of a file, or used in another way, with the first such file.
-        cameras: what is unusual about the first camera of each kind of oddity.
+        cameras: notes on unusual cameras, one for each kind of oddity.
     """
 
     orientations: dict[str, int] = field(default_factory=dict)
