@@ -251,6 +251,7 @@ def _powers(x: Tensor, y: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
     """Real and imaginary part of (x + iy)^m for each m, times its scale."""
     real, imaginary = [torch.ones_like(x)], [torch.zeros_like(x)]
     for _ in range(1, len(scales)):
+        # One power more: the last one times x + iy.
         real, imaginary = (
             [*real, x * real[-1] - y * imaginary[-1]],
             [*imaginary, x * imaginary[-1] + y * real[-1]],
