@@ -49,7 +49,7 @@ def test_sigma_is_in_cycles_per_unit_of_the_points() -> None:
 def test_values_beyond_the_outputs_of_the_network_are_refused() -> None:
     points = torch.rand(20, 2, dtype=torch.float64)
     with pytest.raises(ValueError, match=r"in \[0, 1\]; got 950 to 950: scale them"):
-        fit_samples(points, torch.full((20, 1), 950), 1.0, num_steps=1)
+        fit_samples(points, torch.full((20, 1), 950.0), 1.0, num_steps=1)
     assert fit_samples(points, points[:, :1], 1.0, num_steps=1)(torch.rand(3, 2)).shape == (3, 1)
 
 
