@@ -156,12 +156,15 @@ def choose_sigma(
 
 
 def _require_samples(points: Tensor, values: Tensor, fewest: int) -> None:
-    require_coordinates(points, points.shape[-1], name="points")
-    if points.ndim != 2 or values.ndim != 2 or not fewest <= len(points) == len(values):
+    is_table = points.ndim == values.ndim == 2 and 0 not in (*points.shape, *values.shape)
+    if not (is_table and fewest <= len(points) == len(values)):
         raise ValueError(
             f"points must have shape (n, in_dim) and values (n, out_dim), n {fewest} or more; got "
             f"{tuple(points.shape)} and {tuple(values.shape)}"
         )
+    require_coordinates(points, points.shape[-1], name="points")
+    if not (points.isfinite().all() and values.isfinite().all()):
+        raise ValueError("points and values must be finite")
 
 
 def _scaled(points: Tensor, values: Tensor) -> tuple[Tensor, float]:
@@ -174,8 +177,8 @@ def _scaled(points: Tensor, values: Tensor) -> tuple[Tensor, float]:
     _require_samples(points, values, 10)
     low, high = points.amin(0), points.amax(0)
     half = float((high - low).max()) / 2
-    if not (points.isfinite().all() and values.isfinite().all() and half > 0):
-        raise ValueError("points and values must be finite, and the points not all in one place")
+    if half == 0:
+        raise ValueError("the points must not all be in one place")
     return ((points - (low + high) / 2) / half).to(default_dtype()), half
 
 

@@ -176,9 +176,11 @@ def port_module(module: nn.Module, ports: Mapping[str, Port]) -> dict[str, str]:
             twin = next((n for n in ported if known[n] is layer and n != name), None)
             if twin is not None:
                 raise ValueError(f"it is the layer {twin}; give it once")
-            expected = [list(column) for column in port.source.columns]
-            if _columns_read(layer).get(str(port.offset or 0), expected) != expected:
-                raise ValueError("it was ported already; a second time would mix its inputs")
+            expected, first = [list(each) for each in port.source.columns], port.offset or 0
+            for start, columns in _columns_read(layer).items():
+                meets = int(start) < first + len(expected) and first < int(start) + len(columns)
+                if meets and (int(start), columns) != (first, expected):
+                    raise ValueError("it was ported already; a second time would mix its inputs")
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name}: {error}") from None
         order = column_order(port.source, port.target)

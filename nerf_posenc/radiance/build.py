@@ -106,8 +106,8 @@ class FieldRecipe:
         layers: default width and depth, unless the encoding's row has its own.
         changes: fields of an encoding's row that differ here, by the name of the encoding.
         num_samples: default number of samples along a ray.
-        num_bands: default number of frequency bands of positions; None for that of an image of the
-            views' size.
+        num_bands: number of frequency bands of positions that the program takes by default; None
+            for that of an image of the views' size.
         encodings: function that lists the encodings that it takes.
         default_encodings: encodings that it is fitted with by default. The last one is the best.
         rates: learning rates.

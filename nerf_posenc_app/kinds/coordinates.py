@@ -262,6 +262,7 @@ def doubts_of_flat_fits(
     data: str = "image",
     *,
     first: str = "",
+    others: str = "",
 ) -> Iterator[Doubt]:
     """Name fits that are hardly better than a constant.
 
@@ -272,16 +273,25 @@ def doubts_of_flat_fits(
         measure: PSNR that the fits are scored by.
         data: noun for the fitted data, such as ``"image"`` or ``"sound"``.
         first: advice before that on the training.
+        others: what is scored, if it is not what was fitted but of the same kind, such as
+            ``"other views"``.
     """
     length = "--steps" if config.seconds is None else "--seconds"
     for fit in results:
         is_judged = not fit.is_reference and fit.is_complete and flat < _CONSTANT_DB
         if is_judged and fit.scores[measure.name] < flat + _COLLAPSED_DB:
             scores = f"{fit.scores[measure.name]:.2f} dB; a constant scores {flat:.1f} dB"
-            batches = fit.history[-1].score if fit.history else flat
+            batches = fit.history[-1].score if fit.history and others else flat
             if batches > flat + _LEARNED_DB:
-                reason = f"learned only what it was fitted to ({batches:.1f} dB; the rest {scores})"
-                advice = "Give fewer --bands or a smaller --sigma"
+                fitted = f"learned what it was fitted to ({batches:.1f} dB)"
+                reason = f"{fitted} and not the {others} ({scores})"
+                encodings = [fit.name.encoding]
+                if recipes.encodings_with("num_bands", encodings):
+                    advice = "Give fewer --bands"
+                elif recipes.encodings_with("sigma", encodings):
+                    advice = "Give a smaller --sigma"
+                else:
+                    advice = "Try another encoding"
             else:
                 reason = f"did not learn the {data} ({scores})"
                 advice = f"Try more {length}, another --seed or a smaller --lr"

@@ -87,7 +87,7 @@ def test_pixels_too_few_to_choose_by_are_one_clear_error(options: dict[str, Any]
     few = Image.from_rgb(torch.rand(2, 2, 3))
     asked = ImageOptions(num_bands="auto", **options)
     kind = ImageKind(asked, sampled(asked, few, few.size))
-    with pytest.raises(UsageError, match="auto has nothing to choose by"):
+    with pytest.raises(UsageError, match="auto holds out some of the fitted pixels"):
         resolved(kind, num_bands="auto", **SHORT, **options)
 
 

@@ -234,7 +234,7 @@ def test_without_scores_nothing_is_found(results: tuple[Result, ...]) -> None:
     assert find(results, PSNR) is None
 
 
-@pytest.mark.parametrize(("batches", "reason"), [(12.0, "did not learn"), (22.0, "learned only")])
+@pytest.mark.parametrize(("batches", "reason"), [(12.0, "did not learn"), (22.0, "learned what")])
 def test_what_fits_only_its_own_samples_is_told_from_what_fits_nothing(
     batches: float, reason: str
 ) -> None:
@@ -244,6 +244,12 @@ def test_what_fits_only_its_own_samples_is_told_from_what_fits_nothing(
         evaluation=Evaluation({"psnr_db": 9.0, "ssim": 0.0}),
         history=[Point(10, 1.0, batches)],
     )
-    (doubt,) = doubts_of_flat_fits([poor], 11.0, ImageOptions(), data="scene")
+    (doubt,) = doubts_of_flat_fits([poor], 11.0, ImageOptions(), data="scene", others="views")
     assert doubt.reason.startswith(reason)
-    assert ("fewer --bands" in doubt.advice) == (reason == "learned only")
+    assert ("fewer --bands" in doubt.advice) == (reason == "learned what")
+    bandless = replace(poor, name=FitName("hash"))
+    (doubt,) = doubts_of_flat_fits([bandless], 11.0, ImageOptions(), others="views")
+    assert "--bands" not in doubt.advice
+    # The score of a batch may be of another quantity than that of the fit.
+    (doubt,) = doubts_of_flat_fits([poor], 11.0, ImageOptions())
+    assert doubt.reason.startswith("did not learn")

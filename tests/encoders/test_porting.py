@@ -178,6 +178,20 @@ def test_a_layer_is_found_by_each_of_its_names() -> None:
         port_module(network, {"coarse": replace(port, offset=0)})
 
 
+def test_ports_that_share_inputs_are_refused_and_others_are_not() -> None:
+    theirs = FourierEncoder.preset("nerf", 3, 4, include_input=None)
+    ours = FourierEncoder(3, 4, base=1.0)
+    network = nn.Sequential(nn.Linear(48, 8))
+    a, b = torch.rand(2, 5, 3)
+    expected = network(torch.cat([theirs(a), theirs(b)], -1))
+    port_module(network, {"0": Port(theirs, ours, 0)})
+    for offset in (1, 12):
+        with pytest.raises(ValueError, match="0: it was ported already"):
+            port_module(network, {"0": Port(theirs, ours, offset)})
+    port_module(network, {"0": Port(theirs, ours, 24)})
+    torch.testing.assert_close(network(torch.cat([ours(a), ours(b)], -1)), expected)
+
+
 def test_a_ported_network_is_scripted_and_one_without_memory_is_ported() -> None:
     theirs = FourierEncoder.preset("nerf", 3, 4, include_input=None)
     port = Port(theirs, FourierEncoder(3, 4, base=1.0))

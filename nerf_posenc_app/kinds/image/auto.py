@@ -62,9 +62,11 @@ def choose_open(
                 judge, octaves = judge.split_held_out(), 1
             else:
                 judge = split_at_random(judge, config.seed)
-        except ValueError as error:
-            reason = f"of the {judge.num_fitted:,} fitted pixels none can be held out: {error}"
-            raise UsageError(f"auto has nothing to choose by, {reason}") from None
+        except ValueError:
+            raise UsageError(
+                f"auto holds out some of the fitted pixels to choose by, and {judge.num_fitted:,} "
+                "are too few for that; name the encoding and its --bands"
+            ) from None
     kind = opened(config, judge)
     if config.num_bands == "auto":
         start = recipes.default_bands(judge.resolution)

@@ -220,7 +220,10 @@ class ImageKind(CoordinateKind[ImageConfig]):
             yield f"not compared with {', '.join(missing)}; to add them: {install}"
         yield from self._floors(fits)
         flat = constant_psnr([scored_pixels(self.image)])
-        yield from doubts_of_flat_fits(results, flat, config, self.measures(config)[0])
+        others = "other pixels" if self.is_split else ""
+        yield from doubts_of_flat_fits(
+            results, flat, config, self.measures(config)[0], others=others
+        )
 
     def _floors(self, fits: Sequence[Result]) -> Iterator[str]:
         """Say what the numbers of the best small model are worth without training."""

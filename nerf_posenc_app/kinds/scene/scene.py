@@ -351,7 +351,9 @@ class ViewsKind(Kind[ViewsConfig]):
             for view in range(len(test))
         )
         first = _CHECK_FIRST if Path(self.source).is_dir() else ""
-        yield from doubts_of_flat_fits(results, flat, config, data="scene", first=first)
+        yield from doubts_of_flat_fits(
+            results, flat, config, data="scene", first=first, others="other views"
+        )
 
     @classmethod
     def render(
