@@ -273,8 +273,8 @@ def doubts_of_flat_fits(
         measure: PSNR that the fits are scored by.
         data: noun for the fitted data, such as ``"image"`` or ``"sound"``.
         first: advice before that on the training.
-        others: what is scored, if it is not what was fitted but of the same kind, such as
-            ``"other views"``.
+        others: noun for the scored data where it differs from the fitted data but is measured in
+            the same way, such as ``"other views"``; empty where it does not.
     """
     length = "--steps" if config.seconds is None else "--seconds"
     for fit in results:

@@ -250,6 +250,6 @@ def test_what_fits_only_its_own_samples_is_told_from_what_fits_nothing(
     bandless = replace(poor, name=FitName("hash"))
     (doubt,) = doubts_of_flat_fits([bandless], 11.0, ImageOptions(), others="views")
     assert "--bands" not in doubt.advice
-    # The score of a batch may be of another quantity than that of the fit.
+    # Without it, batches may measure another quantity than the fit's score.
     (doubt,) = doubts_of_flat_fits([poor], 11.0, ImageOptions())
     assert doubt.reason.startswith("did not learn")
