@@ -2,11 +2,11 @@
 
     python -m more.tools.soak [--kills 100] [--interrupts 20] [--terminations 20]
 
-Each trial starts a short run in a process of its own (an image, a held-out image, a sound, a scan,
-a clip, a scene), ends it by a signal at a random moment, also while it writes, checks that no file
-looks whole and is not, and resumes it, which half of the time is ended by a signal as well. The run
-that comes out must have the same scores, losses, images and weights, to the bit, as one that was
-not interrupted. Prints one line per run and a summary; exit status 1 if anything was lost,
+Each attempt starts a short run in a process of its own (an image, a held-out image, a sound, a
+scan, a clip, a scene), ends it by a signal at a random moment, also while it writes, checks that no
+file looks whole and is not, and resumes it, which half of the time is ended by a signal as well.
+The run that comes out must have the same scores, losses, images and weights, to the bit, as one
+that was not interrupted. Prints one line per run and a summary; exit status 1 if anything was lost,
 differed, or looked whole and was not.
 """
 

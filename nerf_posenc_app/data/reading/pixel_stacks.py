@@ -40,7 +40,7 @@ class PixelStack:
         self._num_images = 0
 
     def add(self, image: Shaped[Tensor, "_height _width _channels"]) -> None:
-        """Put an image behind those before it.
+        """Add the next image.
 
         Args:
             image: RGB or RGBA, of 8 or 16 bits without a sign, or float32 multiplied by the
@@ -52,8 +52,7 @@ class PixelStack:
         if (shape, dtype) != (list(self.pixels.shape), held.dtype):
             self._require_room(math.prod(shape) * dtype.itemsize)
             self.pixels = torch.zeros(shape, dtype=dtype)
-            # Alpha of images that have none, and of what is padded: it must not make views
-            # transparent.
+            # Padding, and images without alpha, are opaque: they must not make views transparent.
             self.pixels[..., 3:] = torch.full((), _TYPES[dtype], dtype=dtype)
             for view, before in zip(self.pixels, held, strict=False):
                 _put(view, before)
